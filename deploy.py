@@ -1,0 +1,21 @@
+"""
+Converges Sparks into LLM servers: `pyinfra inventory.py deploy.py`.
+
+The tasks in order; each module says what it leaves and what it needs.
+"""
+
+from pyinfra import host
+
+from tasks import acceptance, base, cuda, llama_cpp, preflight, retired, serve, tiktoken, weights
+
+data = host.data.dict()
+
+preflight.check()  # all machines, before anything is prepared
+base.install(data=data)
+cuda.install(data=data)  # before llama.cpp: cmake is told this nvcc
+llama_cpp.install(data=data)
+weights.install(data=data)
+tiktoken.install(data=data)
+retired.remove(data=data)  # before serve: frees memory and ports
+serve.install(data=data)
+acceptance.ask(data=data)  # last: the running process is what is asked

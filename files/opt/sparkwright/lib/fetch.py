@@ -1,0 +1,211 @@
+"""One file from the network, proved: resumed, checked against its sha256, renamed at the end.
+
+    fetch.py URL DEST --sha256 H [--size N] [--mode 0644]
+
+Exit 0 when DEST holds the content (a second run asks nothing of the network), 1 with one line
+that says what is wrong. The unfinished part is DEST.partial, on the same file system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import IO
+
+CHUNK = 1 << 20
+# Seconds without an answer or a byte; the attempts after it resume (our choice).
+TIMEOUT_S = 60.0
+ATTEMPTS = 4
+WAIT_S = 2.0
+PAGE_HINT = "a web page came instead of the file: a login or proxy page"
+
+
+class FetchError(Exception):
+    """The file cannot be had; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to fetch; size in bytes, None when it is not known; mode in octal."""
+
+    url: str
+    dest: Path
+    sha256: str
+    size: int | None
+    mode: int
+
+    @property
+    def partial(self) -> Path:
+        """Where the unfinished part lies."""
+        return self.dest.with_name(self.dest.name + ".partial")
+
+    @property
+    def shown(self) -> str:
+        """The URL without user, password and query, which may be secrets."""
+        parts = urllib.parse.urlsplit(self.url)
+        host = parts.netloc.split("@")[-1]
+        return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def main(argv: list[str]) -> int:
+    """Run one job; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="fetch.py", description="fetch one file and prove it")
+    parser.add_argument("url", type=_url)
+    parser.add_argument("dest", type=Path)
+    parser.add_argument("--sha256", required=True, type=_sha256)
+    parser.add_argument("--size", type=int, help="in bytes")
+    parser.add_argument("--mode", type=lambda text: int(text, 8), default=0o644)
+    options = parser.parse_args(argv)
+    job = Job(options.url, options.dest, options.sha256, options.size, options.mode)
+    try:
+        print(fetch(job))
+    except FetchError as error:
+        print(f"fetch: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"fetch: {job.dest}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text}: only http and https")
+    return text
+
+
+def _sha256(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise argparse.ArgumentTypeError(f"{text}: must be 64 hex digits")
+    return text
+
+
+def fetch(job: Job) -> str:
+    """Bring the file; returns a line for the user. Raises FetchError or OSError."""
+    if job.dest.is_file() and _hash(job.dest) == job.sha256:
+        job.dest.chmod(job.mode)
+        return f"{job.dest}: already there"
+    with job.partial.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FetchError(f"{job.partial}: another fetch is at work; wait for it") from error
+        _require_space(job)
+        _download(job, file)
+        _check(job)
+        file.flush()
+        os.fsync(file.fileno())
+        job.partial.chmod(job.mode)
+        job.partial.replace(job.dest)
+    return f"{job.dest}: {job.dest.stat().st_size} bytes, sha256 {job.sha256}"
+
+
+def _require_space(job: Job) -> None:
+    missing = (job.size or 0) - job.partial.stat().st_size
+    free = shutil.disk_usage(job.dest.parent).free
+    if missing > free:
+        raise FetchError(
+            f"{job.dest}: {missing} bytes are missing, {free} are free; free {missing - free} more"
+        )
+
+
+def _download(job: Job, file: IO[bytes]) -> None:
+    """Fill the partial file, resuming after a cut; a whole one of the right hash is left alone."""
+    for attempt in range(1, ATTEMPTS + 1):
+        if job.partial.stat().st_size and _hash(job.partial) == job.sha256:
+            return
+        try:
+            _request(job, file)
+            return
+        except urllib.error.HTTPError as error:
+            if error.code != 416 and error.code < 500:
+                raise FetchError(f"{job.shown}: the server answered {error.code}") from error
+            problem = f"the server answered {error.code}"
+            if error.code == 416:  # what lies there is longer than the file: start over
+                file.truncate(0)
+        except (OSError, HTTPException) as error:
+            problem = str(error)
+        if attempt == ATTEMPTS:
+            break
+        time.sleep(WAIT_S * attempt)
+    have = job.partial.stat().st_size
+    raise FetchError(f"{job.shown}: {problem}; {have} bytes are kept, run it again")
+
+
+def _request(job: Job, file: IO[bytes]) -> None:
+    have = job.partial.stat().st_size
+    headers = {"User-Agent": "sparkwright", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    request = urllib.request.Request(job.url, headers=headers)  # noqa: S310 - checked in _url
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
+        if have and not _continues(answer, have):
+            file.truncate(0)
+            have = 0
+        length = answer.headers.get("Content-Length")
+        _refuse_length(job, answer, have + int(length) if length else None)
+        _copy(job, answer, file, have)
+        if length and job.partial.stat().st_size < have + int(length):
+            raise ConnectionError(f"the connection ended before {have + int(length)} bytes")
+
+
+def _continues(answer: HTTPResponse, have: int) -> bool:
+    """Does the answer go on where the partial file ends? A plain 200 starts at zero."""
+    begins = (answer.headers.get("Content-Range") or "").startswith(f"bytes {have}-")
+    return answer.status == 206 and begins
+
+
+def _refuse_length(job: Job, answer: HTTPResponse, length: int | None) -> None:
+    """Refuse a wrong announced length before its bytes come."""
+    if job.size is None or length is None or length == job.size:
+        return
+    page = (answer.headers.get("Content-Type") or "").startswith("text/html")
+    hint = f"; {PAGE_HINT}" if page else ""
+    raise FetchError(f"{job.shown}: {length} bytes offered, {job.size} expected{hint}")
+
+
+def _copy(job: Job, answer: HTTPResponse, file: IO[bytes], have: int) -> None:
+    while chunk := answer.read(CHUNK):
+        have += len(chunk)
+        if job.size is not None and have > job.size:
+            file.truncate(0)
+            raise FetchError(f"{job.shown}: more than the expected {job.size} bytes came")
+        file.write(chunk)
+    file.flush()
+
+
+def _check(job: Job) -> None:
+    size = job.partial.stat().st_size
+    found = _hash(job.partial)
+    if found == job.sha256 and job.size in (None, size):
+        return
+    with job.partial.open("rb") as file:
+        head = file.read(512).lstrip().lower()
+    hint = f"; {PAGE_HINT}" if head.startswith((b"<!doctype html", b"<html")) else ""
+    # A wrong part must not be resumed from.
+    job.partial.unlink()
+    raise FetchError(
+        f"{job.shown}: {size} bytes with sha256 {found}, expected "
+        f"{'' if job.size is None else f'{job.size} bytes with '}{job.sha256}{hint}"
+    )
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,232 @@
+"""Answers questions about this machine: a JSON list of specs in, a JSON list of states out.
+
+Runs as `python3 -c <this text> <specs>` over SSH, so one round trip serves a whole task and
+nothing needs to be installed before the first question. Standard library only, changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import grp
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Spec = dict[str, Any]
+State = dict[str, Any]
+
+TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
+
+
+def _name(lookup: Callable[[int], Any], number: int) -> str:
+    try:
+        return str(lookup(number)[0])
+    except KeyError:
+        return str(number)
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def path(spec: Spec) -> State:
+    """Type, owner, group, mode, and for files the hash (or the text when `text` is asked)."""
+    try:
+        info = os.lstat(spec["path"])
+    except (FileNotFoundError, NotADirectoryError):
+        return {"type": "missing"}
+    state: State = {
+        "type": TYPES.get(stat.S_IFMT(info.st_mode), "other"),
+        "mode": f"{stat.S_IMODE(info.st_mode):04o}",
+        "owner": _name(pwd.getpwuid, info.st_uid),
+        "group": _name(grp.getgrgid, info.st_gid),
+        "size": info.st_size,
+    }
+    if state["type"] == "link":
+        state["target"] = str(Path(spec["path"]).readlink())
+    elif state["type"] == "file" and spec.get("text"):
+        state["text"] = Path(spec["path"]).read_text(errors="replace")
+    elif state["type"] == "file":
+        state["sha256"] = _sha256(spec["path"])
+    return state
+
+
+def listing(spec: Spec) -> State:
+    """Paths that match a pattern, newest first."""
+    found = [str(p) for p in Path("/").glob(spec["pattern"].lstrip("/"))]
+    return {"paths": sorted(found, key=lambda p: -os.lstat(p).st_mtime)}
+
+
+def run(spec: Spec) -> State:
+    """Exit status and output of a command that only reads."""
+    try:
+        done = subprocess.run(
+            spec["argv"],
+            input=spec.get("stdin"),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
+            cwd="/",
+            check=False,
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        return {"rc": 127, "out": "", "err": str(error)}
+    return {"rc": done.returncode, "out": done.stdout, "err": done.stderr}
+
+
+def packages(spec: Spec) -> State:
+    """Installed version of each Debian package; absent ones are missing from `versions`."""
+    shown = "${Package}\t${db:Status-Status}\t${Version}\n"
+    lines = run({"argv": ["dpkg-query", "-W", "-f", shown, *spec["names"]]})["out"].splitlines()
+    rows = [line.split("\t") for line in lines]
+    return {"versions": {row[0]: row[2] for row in rows if row[1] == "installed"}}
+
+
+def user(spec: Spec) -> State:
+    """Home, shell and groups of an account."""
+    try:
+        entry = pwd.getpwnam(spec["name"])
+    except KeyError:
+        return {"exists": False}
+    main = _name(grp.getgrgid, entry.pw_gid)
+    extra = [g.gr_name for g in grp.getgrall() if spec["name"] in g.gr_mem]
+    known = [g.gr_name for g in grp.getgrall()]
+    return {
+        "exists": True,
+        "home": entry.pw_dir,
+        "shell": entry.pw_shell,
+        "group": main,
+        "groups": sorted({main, *extra}),
+        "known": known,
+    }
+
+
+def sysctl(spec: Spec) -> State:
+    """Values that the kernel uses now."""
+    values = {}
+    for key in spec["keys"]:
+        place = Path("/proc/sys") / key.replace(".", "/")
+        values[key] = place.read_text().split() if place.exists() else None
+    return {"values": {k: " ".join(v) if v is not None else None for k, v in values.items()}}
+
+
+UNIT_KEYS = (
+    "LoadState ActiveState SubState Result MainPID NeedDaemonReload FragmentPath DropInPaths"
+    " UnitFileState InvocationID ActiveEnterTimestamp NRestarts ExecMainStatus"
+)
+
+
+def unit(spec: Spec) -> State:
+    """What systemd runs under a name: properties, and the digest in the main process."""
+    shown = run({"argv": ["systemctl", "show", "-p", UNIT_KEYS.replace(" ", ","), spec["name"]]})
+    state = dict(line.split("=", 1) for line in shown["out"].splitlines() if "=" in line)
+    pid = state.get("MainPID", "0")
+    state["digest"] = ""
+    if pid != "0":
+        try:
+            environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            environ = []
+        for entry in environ:
+            if entry.startswith(b"SPARKWRIGHT_DIGEST="):
+                state["digest"] = entry.split(b"=", 1)[1].decode()
+    return state
+
+
+def host(spec: Spec) -> State:
+    """What preflight wants to know, in one piece. `at` is the laptop's clock, seconds."""
+    release = dict(
+        line.rstrip().replace('"', "").split("=", 1)
+        for line in Path("/etc/os-release").read_text().splitlines()
+        if "=" in line
+    )
+    memory = {
+        line.split(":")[0]: int(line.split()[1]) * 1024
+        for line in Path("/proc/meminfo").read_text().splitlines()
+    }
+    machine = Path("/etc/machine-id")
+    return {
+        "arch": os.uname().machine,
+        "kernel": os.uname().release,
+        "hostname": socket.gethostname(),
+        "os": f"{release.get('ID', '?')} {release.get('VERSION_ID', '?')}",
+        "python": list(sys.version_info[:2]),
+        "mem_total": memory["MemTotal"],
+        "mem_available": memory.get("MemAvailable", memory["MemFree"]),
+        "clock": time.time(),
+        "machine_id": machine.read_text().strip() if machine.exists() else "",
+        "zone": datetime.datetime.now().astimezone().tzname(),
+        "euid": os.geteuid(),
+        "systemd": Path("/run/systemd/system").is_dir(),
+        "tools": {tool: shutil.which(tool) for tool in spec.get("tools", [])},
+    }
+
+
+def disk(spec: Spec) -> State:
+    """Free bytes and mount options of the file system that would hold a path."""
+    place = Path(spec["path"])
+    while not place.exists():
+        place = place.parent
+    info = os.statvfs(place)
+    return {
+        "free": info.f_bavail * info.f_frsize,
+        "device": place.stat().st_dev,
+        "noexec": bool(info.f_flag & os.ST_NOEXEC),
+        "readonly": bool(info.f_flag & os.ST_RDONLY),
+    }
+
+
+def ports(_: Spec) -> State:
+    """Listening TCP ports with the process and the unit that hold them."""
+    held: dict[str, list[str]] = {}
+    for line in run({"argv": ["ss", "-Hltnp"]})["out"].splitlines():
+        fields = line.split()
+        port = fields[3].rsplit(":", 1)[1]
+        pid = line.split("pid=", 1)[1].split(",", 1)[0] if "pid=" in line else ""
+        group = Path(f"/proc/{pid}/cgroup")
+        name = line.split('(("', 1)[1].split('"', 1)[0] if '(("' in line else "?"
+        owner = group.read_text().strip().rsplit("/", 1)[-1] if pid and group.exists() else "?"
+        held.setdefault(port, []).append(f"{name} (pid {pid or '?'}, {owner})")
+    return {"ports": held}
+
+
+KINDS: dict[str, Callable[[Spec], State]] = {
+    "path": path,
+    "listing": listing,
+    "run": run,
+    "packages": packages,
+    "user": user,
+    "sysctl": sysctl,
+    "unit": unit,
+    "host": host,
+    "disk": disk,
+    "ports": ports,
+}
+
+
+def answer(spec: Spec) -> State:
+    """One state; a question that fails says why instead of ending the others."""
+    try:
+        return KINDS[spec["kind"]](spec)
+    except OSError as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+if __name__ == "__main__":
+    print(json.dumps([answer(spec) for spec in json.loads(sys.argv[1])]))

@@ -1,0 +1,56 @@
+"""Every default. sparks.yaml (`settings`), --data and your own group data say only what differs.
+
+Ordered by who must read it: first what one may well change, then what seldom needs a change.
+"""
+
+# --- What the servers offer ---------------------------------------------------------------
+# Loopback by default: nobody outside the machine can ask. To serve the network, set an address
+# (or 0.0.0.0) together with api_key.
+listen = "127.0.0.1"
+# none: only with a loopback `listen`. generate: a random key is made once on the machine in
+# {etc_dir}/api-key. open: serve the network without a key, said on purpose.
+api_key = "none"
+# fast: weights are compared by size, mtime and inode with the last full hash (milliseconds).
+# deep: every byte is hashed again in this run.
+verify = "fast"
+# Memory that recipes may not claim: the system, the desktop and the page tables, GiB.
+# 8 GiB are to stay free by sizing and 2-4 GiB is the floor of watchdogs (sparkrun, field reports).
+memory_reserve_gib = 12
+
+# --- The machines ---------------------------------------------------------------------------
+arch = "aarch64"
+os_releases = ["ubuntu 24.04"]
+gpu_required = True
+gpu_compute_capability = "12.1"
+gpu_driver_min = 580  # CUDA 13.x needs driver 580 or newer (NVIDIA's CUDA release notes)
+cuda_required = True
+cuda_version_min = "13.0"
+clock_offset_max_s = 60  # apt refuses a Release file from the future; TLS fails as well
+min_free_gib = 10  # free space wanted beside what the recipes still need to fetch
+
+# --- Where things live on a machine -----------------------------------------------------------
+prefix = "/opt/sparkwright"
+data_dir = "/srv/sparkwright"
+etc_dir = "/etc/sparkwright"
+service_user = "llm"
+
+# --- llama.cpp -----------------------------------------------------------------------------------
+llama_cpp_backend = "cuda"  # cuda, or cpu for a machine without a GPU
+# GB10 is compute capability 12.1; cmake rewrites 121 to 121a, which the FP4 kernels need.
+llama_cpp_cuda_architectures = "121"
+llama_cpp_cmake_flags: list[str] = []  # appended to ours; a change rebuilds
+llama_cpp_build_env: dict[str, str] = {}  # environment of cmake and the compiler (CCACHE_DIR)
+llama_cpp_build_jobs = 0  # 0: one per core
+llama_cpp_keep = 2  # the one in use and the one before it
+
+# --- Packages and weights ------------------------------------------------------------------------
+packages_extra: list[str] = []
+weights_stall_s = 300  # no new byte for this long: the transfer is killed and tried without xet
+weights_adopt_dirs: list[str] = []  # directories with files from earlier hand downloads
+ollama_url = "http://127.0.0.1:11434"
+
+# --- pyinfra -------------------------------------------------------------------------------------
+_sudo = True
+lock_file = "artifacts.lock.yaml"
+recipe_dirs = ["recipes"]
+serve: list[object] = []

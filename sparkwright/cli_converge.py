@@ -1,0 +1,51 @@
+"""`sparkwright converge`: `pyinfra inventory.py deploy.py -y` with a summary and honest exits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sparkwright import pyinfra_run
+from sparkwright.pyinfra_run import Outcome
+
+
+def changed(outcome: Outcome) -> int:
+    """Operations that changed a machine, summed over machines."""
+    operations = (outcome.result or {}).get("results", {}).get("operations", [])
+    return sum(len(op["success"]) for op in operations)
+
+
+def failed(outcome: Outcome) -> bool:
+    """Whether anything at all went wrong; an aborted run prints no object."""
+    results = (outcome.result or {}).get("results")
+    return outcome.rc != 0 or not results or bool(results["failed_hosts"])
+
+
+def main(argv: Sequence[str]) -> int:
+    """Converge, then say in a few lines what happened; exit 0 or 2."""
+    options = pyinfra_run.parser("converge", __doc__ or "").parse_args(list(argv))
+    pyinfra_run.check_limits(options)
+    outcome = pyinfra_run.run(
+        ["-y", *pyinfra_run.words(options)], quiet=options.json, inventory=options.inventory
+    )
+    count, bad = changed(outcome), failed(outcome)
+    if options.json:
+        print(
+            json.dumps(
+                {
+                    "changed": count,
+                    "failed": bad,
+                    "changes": outcome.of("changed"),
+                    "accepted": outcome.of("accepted"),
+                    "problems": outcome.of("problem"),
+                },
+                indent=1,
+            )
+        )
+        return 2 if bad else 0
+    for row in outcome.of("accepted"):
+        print(f"{row['host']}: {row['what']} answered its question")
+    if bad:
+        print("\n".join(row["what"] for row in outcome.of("problem")))
+    print(f"{count} operation(s) changed something" + ("; the run FAILED" if bad else ""))
+    return 2 if bad else 0

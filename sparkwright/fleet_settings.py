@@ -1,0 +1,86 @@
+"""Settings: the names and types of group_data/all.py, and the overrides that sparks.yaml makes."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from sparkwright.errors import nearest
+from sparkwright.fleet_ssh import listen_problem
+from sparkwright.yaml_reader import Check, Reader, Verdict, kind_word, one_of, type_problem
+
+# Settings that sparks.yaml says elsewhere, and where.
+_ELSEWHERE: Final = {
+    "lock_file": "write artifacts: {lock: ...} at the top instead",
+    "recipe_dirs": "write recipes: [...] at the top instead",
+    "serve": "write serve: under the spark instead",
+}
+_CHECKS: Final[dict[str, Check]] = {
+    "listen": listen_problem,
+    "api_key": one_of("none", "generate", "open"),
+    "verify": one_of("fast", "deep"),
+}
+
+
+def settings_defaults(path: Path) -> dict[str, object]:
+    """The public names of a group data file with their values, as pyinfra would read them.
+
+    + path: group_data/all.py; it is run
+    """
+    imported = {
+        (alias.asname or alias.name).split(".")[0]
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    names = runpy.run_path(str(path))
+    return {
+        name: value
+        for name, value in names.items()
+        if not name.startswith("_") and name not in imported and not callable(value)
+    }
+
+
+def read_settings(part: Reader, defaults: Mapping[str, object]) -> dict[str, object]:
+    """The overrides of one settings section: known names only, each of its default's type."""
+    settings: dict[str, object] = {}
+    for name, value in part.items():
+        wrong = _problem(name, value, defaults)
+        if wrong:
+            part.fail(name, *wrong)
+        else:
+            settings[name] = value
+    return settings
+
+
+def _problem(name: str, value: object, defaults: Mapping[str, object]) -> Verdict:
+    if name in _ELSEWHERE:
+        return "is not a setting here", _ELSEWHERE[name]
+    if name.startswith("ssh_"):
+        return "is not a setting here", "write it under ssh: instead"
+    if name not in defaults:
+        known = [known for known in defaults if known not in _ELSEWHERE]
+        return f"unknown setting {name}", nearest(name, known)
+    wrong = _type(value, defaults[name])
+    if not wrong and name in _CHECKS:
+        return _CHECKS[name](value)
+    return wrong
+
+
+def _type(value: object, default: object) -> Verdict:
+    """The default's type is the wanted one; None as default also takes text."""
+    kind = str if default is None else type(default)
+    if default is None and value is None:
+        return None
+    wrong = type_problem(value, kind)
+    if wrong or kind not in (list, dict):
+        return wrong
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in inner:
+        if not isinstance(item, str):
+            hint = "put it in quotes" if isinstance(item, bool | int | float) else ""
+            return f"must hold only text, not {kind_word(item)}", hint
+    return None

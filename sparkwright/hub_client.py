@@ -1,0 +1,63 @@
+"""The small environment on a machine that holds the pinned huggingface_hub. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkwright.digest import digest
+from sparkwright.jobs import Job, JobPlan
+from sparkwright.paths import LIB
+from sparkwright.resources import Command, Spec, State, quote
+
+REQUIREMENTS = "/opt/sparkwright/requirements/hub-client.txt"
+PROOF = "import huggingface_hub as h; assert h.__version__ == '2.4.0', h.__version__"
+
+
+def probes(prefix: str) -> list[Spec]:
+    """Questions: which Python, which environment is current, does it work."""
+    current = f"{prefix}/hub-client/current"
+    return [
+        {"kind": "run", "argv": ["python3", "--version"]},
+        {"kind": "path", "path": current},
+        {"kind": "path", "path": f"{current}/.stamp", "text": True},
+        {"kind": "run", "argv": [f"{current}/bin/python", "-c", "import huggingface_hub"]},
+    ]
+
+
+def plan(prefix: str, requirements_sha256: str, states: Sequence[State]) -> JobPlan:
+    """
+    What has to happen so that {prefix}/hub-client/current is the wanted environment.
+
+    + requirements_sha256: of the requirements file, which pins every wheel by hash
+    """
+    python = states[0].get("out", "").strip()
+    name = digest({"requirements": requirements_sha256, "python": python})
+    root = f"{prefix}/hub-client"
+    linked = states[1].get("target") == name
+    stamped = states[2].get("text", "").strip() == name
+    works = states[3].get("rc") == 0
+    if linked and stamped and works:
+        return JobPlan()
+    why = f"no environment {name}" if not (linked and stamped) else "does not import"
+    dest = f"{root}/{name}"
+    job = Job(
+        label="hub-client",
+        digest=name,
+        stamp=f"{dest}/.stamp",
+        program=(f"{LIB}/make_venv.py",),
+        spec={"requirements": REQUIREMENTS, "dest": dest, "proof": PROOF},
+    )
+    switch = (
+        f"ln -sfn {name} {quote(root)}/.current && "
+        f"mv -fT {quote(root)}/.current {quote(root)}/current"
+    )
+    prune = (
+        f"for d in {quote(root)}/*/; do d=${{d%/}}; case ${{d##*/}} in current|{name}) ;; "
+        '*) rm -rf "$d" ;; esac; done'
+    )
+    return JobPlan(
+        (f"{root}/current: {why}",),
+        job,
+        (Command(f"mkdir -p {quote(root)}"),),
+        (Command(switch), Command(prune)),
+    )

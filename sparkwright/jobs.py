@@ -1,0 +1,122 @@
+"""Long work in a transient unit: it outlives the SSH session, and a second run joins it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkwright.paths import RUN
+from sparkwright.resources import Command, quote, write_file
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work that takes minutes.
+
+    + label: short name, part of the unit's name
+    + digest: of all inputs
+    + stamp: file by which the program vouches for its result; removed before the first command
+    + program: our program in /opt/sparkwright/lib; it gets its spec's path as last argument
+    + spec: what the program needs to know; `progress` is added
+    + user: account that runs it
+    + properties: further systemd properties of the transient unit
+    + secret: (path, text) of a file that only `user` may read, written just before the start
+    """
+
+    label: str
+    digest: str
+    program: tuple[str, ...]
+    spec: Mapping[str, Any]
+    stamp: str | None = None
+    user: str = "root"
+    properties: tuple[str, ...] = ()
+    secret: tuple[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def unit(self) -> str:
+        return f"sparkwright-{self.label}-{self.digest}.service"
+
+    @property
+    def directory(self) -> str:
+        """Where the job and the laptop meet: spec, progress, and the mark of completion."""
+        return f"{RUN}/{self.label}"
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What has to happen: nothing when `drift` is empty.
+
+    + job: the long work, or None when only `after` is needed
+    + before: commands that come first (fetching the source)
+    + after: commands once the work is done (switching a link)
+    + notes: things to say that are no drift
+    """
+
+    drift: tuple[str, ...] = ()
+    job: Job | None = None
+    before: tuple[Command, ...] = ()
+    after: tuple[Command, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def start_commands(job: Job) -> list[Command]:
+    """Commands that start a job, or join the one that runs already.
+
+    A job of the same label with another digest is stopped first: two never run beside each other.
+    """
+    spec = {**job.spec, "progress": f"{job.directory}/progress", "digest": job.digest}
+    if job.stamp:
+        spec["stamp"] = job.stamp
+    place, done = f"{job.directory}/spec.json", f"{job.directory}/done"
+    # The mark is the shell's, so that no program can forget it or write it too early.
+    mark = f'python3 "$@" && printf %s {job.digest} >{quote(done)}'
+    words = [
+        "systemd-run",
+        "--quiet",
+        f"--unit={job.unit}",
+        "--collect",
+        f"--property=User={job.user}",
+        *[f"--property={p}" for p in job.properties],
+        "sh",
+        "-c",
+        mark,
+        "sh",
+        *job.program,
+        place,
+    ]
+    others = f"sparkwright-{job.label}-*.service"
+    stop = (
+        f"systemctl list-units --plain --no-legend {quote(others)} | cut -d' ' -f1 | "
+        f'while read -r unit; do [ "$unit" = {quote(job.unit)} ] || '
+        'systemctl stop "$unit"; done'
+    )
+    old = quote(*[p for p in (job.stamp, done, f"{job.directory}/progress") if p])
+    files = [write_file(place, json.dumps(spec, indent=1).encode(), "root", "root", "0644")]
+    if job.secret:
+        files.append(write_file(job.secret[0], job.secret[1].encode(), job.user, job.user, "0600"))
+    begin = f"systemctl is-active --quiet {quote(job.unit)} || {{ rm -f {old}; {quote(*words)}; }}"
+    return [
+        Command(f"install -d -m 0755 -o root -g root {RUN}"),
+        Command(f"install -d -m 0755 -o {job.user} -g {job.user} {quote(job.directory)}"),
+        Command(stop),
+        *files,
+        Command(begin),
+    ]
+
+
+def describe(progress: Mapping[str, Any]) -> str:
+    """One line about a job: phase, percent, rate and time left, as far as they are known."""
+    done, total = progress.get("done_bytes"), progress.get("total_bytes")
+    parts = [str(progress.get("phase", "starting"))]
+    if total:
+        parts.append(f"{100 * (done or 0) / total:.0f} %")
+        parts.append(f"{(done or 0) / 1e9:.2f} of {total / 1e9:.2f} GB")
+    if progress.get("rate_bps"):
+        parts.append(f"{progress['rate_bps'] / 1e6:.1f} MB/s")
+    if progress.get("eta_s") is not None:
+        parts.append(f"{progress['eta_s']:.0f} s left")
+    if progress.get("message"):
+        parts.append(str(progress["message"]))
+    return ", ".join(parts)

@@ -1,0 +1,148 @@
+"""Checks before anything is changed: one machine's answers in, its problems out. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkwright import memory, serving
+from sparkwright.errors import Problems, SparkwrightError
+from sparkwright.preflight_seen import TMP, Seen
+from sparkwright.site import Planned
+
+GIB = 2**30
+# Free space for a build (source 176 MB and objects, measured) and two installed builds.
+BUILD_GIB = 2
+
+
+def check(data: Mapping[str, Any], items: Sequence[Planned], found: Seen) -> Problems:
+    """Everything that is wrong with one machine, or that this fleet asks too much of it."""
+    problems = Problems()
+    _system(data, found, problems)
+    _gpu(data, found, problems)
+    _memory(data, items, found, problems)
+    _disk(data, items, found, problems)
+    _ports(items, found, problems)
+    for path in found.units.get("out", "").split():
+        problems.add(
+            path,
+            "is not ours and has the name of a unit that we would write",
+            "rename it, or the recipe",
+        )
+    return problems
+
+
+def _system(data: Mapping[str, Any], found: Seen, problems: Problems) -> None:
+    host = found.host
+    if host["arch"] != data["arch"]:
+        problems.add(
+            "arch",
+            f"is {host['arch']}, not {data['arch']}",
+            "set `arch` for a machine that is not a Spark",
+        )
+    if host["os"] not in data["os_releases"]:
+        problems.add(
+            "os",
+            f"is {host['os']}, not one of {', '.join(data['os_releases'])}",
+            "set `os_releases` if this is meant",
+        )
+    if tuple(host["python"]) < (3, 11):
+        problems.add(
+            "python3",
+            f"is {host['python'][0]}.{host['python'][1]}, 3.11 or newer is needed",
+            "upgrade the system's python3",
+        )
+    if host["euid"] != 0:
+        problems.add("sudo", "commands do not run as root", "check `_sudo` and the sudo rule")
+    missing = [tool for tool, place in host["tools"].items() if not place]
+    if missing:
+        problems.add("tools", f"{', '.join(missing)} not found", "is this a systemd machine?")
+    limit = data["clock_offset_max_s"]
+    if abs(found.offset_s) > limit:
+        way = "ahead of" if found.offset_s > 0 else "behind"
+        problems.add(
+            "clock",
+            f"{abs(found.offset_s):.0f} s {way} the laptop, at most {limit} s is accepted",
+            "set it: sudo timedatectl set-time, or start an NTP client",
+        )
+    if data.get("_sudo_password") and found.disks[TMP].get("noexec"):
+        problems.add(
+            TMP,
+            "is mounted noexec; sudo with a password runs a helper there",
+            "mount it without noexec, or use passwordless sudo",
+        )
+
+
+def _gpu(data: Mapping[str, Any], found: Seen, problems: Problems) -> None:
+    if not data["gpu_required"]:
+        return
+    rows = [
+        [cell.strip() for cell in line.split(",")] for line in found.gpu.get("out", "").splitlines()
+    ]
+    gpus = [row for row in rows if len(row) == 3 and re.fullmatch(r"[\d.]+", row[1])]
+    if found.gpu.get("rc") != 0 or not gpus:
+        text = (found.gpu.get("out", "") + found.gpu.get("err", "")).strip()[:200]
+        problems.add(
+            "gpu",
+            f"nvidia-smi does not show one: {text}",
+            "mend the driver (sparkwright never changes it), then run again",
+        )
+        return
+    for name, capability, driver in gpus:
+        if capability != data["gpu_compute_capability"]:
+            problems.add(
+                "gpu",
+                f"{name} has compute capability {capability}, not {data['gpu_compute_capability']}",
+                "is this a GB10?",
+            )
+        if int(driver.split(".")[0]) < data["gpu_driver_min"]:
+            problems.add(
+                "gpu",
+                f"driver is {driver}, CUDA 13 needs {data['gpu_driver_min']} or newer",
+                "use the DGX dashboard's update; sparkwright never changes it",
+            )
+
+
+def _memory(
+    data: Mapping[str, Any], items: Sequence[Planned], found: Seen, problems: Problems
+) -> None:
+    room = serving.available_gib(found.host, data["memory_reserve_gib"])
+    try:
+        memory.plan(serving.needs(items), room)
+    except SparkwrightError as error:
+        problems.add("memory", str(error))
+
+
+def _disk(
+    data: Mapping[str, Any], items: Sequence[Planned], found: Seen, problems: Problems
+) -> None:
+    rows = [line.rsplit("\t", 1) for line in found.held.get("out", "").splitlines()]
+    held = {path: int(size) for path, size in rows}
+    files = {f"{i.weights.directory}/{f.path}": f.size for i in items for f in i.weights.files}
+    missing = sum(size for path, size in files.items() if held.get(path) != size)
+    wanted = {"data_dir": missing + data["min_free_gib"] * GIB, "prefix": BUILD_GIB * GIB}
+    for key, size in wanted.items():
+        disk = found.disks[key]
+        if disk.get("readonly"):
+            problems.add(str(data[key]), "is on a read-only file system", "mount it read-write")
+        elif disk.get("free", 0) < size:
+            problems.add(
+                str(data[key]),
+                f"{disk.get('free', 0) / GIB:.1f} GiB free, "
+                f"{size / GIB:.1f} GiB are needed ({missing / GIB:.1f} GiB of weights are "
+                "missing)",
+                "free space, or move data_dir",
+            )
+
+
+def _ports(items: Sequence[Planned], found: Seen, problems: Problems) -> None:
+    for item in items:
+        holders = found.ports.get("ports", {}).get(str(item.port), [])
+        for holder in holders:
+            if f", {item.unit}.service)" not in holder and item.state == "running":
+                problems.add(
+                    f"port {item.port}",
+                    f"is held by {holder}, {item.unit} wants it",
+                    "stop that program, or set another port",
+                )

@@ -1,0 +1,138 @@
+"""Runs pyinfra as a user would, and reads what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparkwright.errors import Problems, SparkwrightError, nearest
+from sparkwright.paths import PROJECT
+from sparkwright.report import FINDINGS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One pyinfra run.
+
+    + rc: its exit status
+    + result: its --json object, or None (it prints none when it aborts)
+    + findings: our own lines: kind, host, what
+    + log: everything it wrote for people
+    """
+
+    rc: int
+    result: dict[str, Any] | None
+    findings: list[dict[str, str]]
+    log: str
+
+    def of(self, kind: str) -> list[dict[str, str]]:
+        """Findings of one kind, each once, in order."""
+        rows = [row for row in self.findings if row["kind"] == kind]
+        return [row for place, row in enumerate(rows) if row not in rows[:place]]
+
+
+def run(words: Sequence[str], quiet: bool, inventory: str = "inventory.py") -> Outcome:
+    """
+    `pyinfra INVENTORY deploy.py --json WORDS` in the project's directory.
+
+    + words: further arguments (--dry, -y, --limit NAME)
+    + quiet: keep its log from the terminal
+    """
+
+    program = Path(sys.executable).with_name("pyinfra")
+    argv = [str(program), inventory, "deploy.py", "--json", *words]
+    with tempfile.TemporaryDirectory() as place:
+        notes = Path(place) / "findings"
+        notes.touch(mode=0o600)
+        env = {**os.environ, FINDINGS: str(notes), "PYINFRA_PROGRESS": "off"}
+        out = Path(place) / "out"
+        with out.open("w") as stdout:
+            run = subprocess.Popen(  # noqa: S603 - our own program and words
+                argv,
+                cwd=PROJECT,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        log = _follow(run, quiet)
+        rc = run.wait()
+        found = [json.loads(line) for line in notes.read_text().splitlines()]
+        text = out.read_text()
+    return Outcome(rc, json.loads(text) if text.strip() else None, found, log)
+
+
+def words(options: argparse.Namespace) -> list[str]:
+    """The shared options as pyinfra's."""
+    limits = [word for name in options.limit for word in ("--limit", name)]
+    return [*limits, *[word for pair in options.data for word in ("--data", pair)]]
+
+
+def check_limits(options: argparse.Namespace) -> None:
+    """
+    Refuse a --limit that names nothing; pyinfra does nothing then and exits with 0.
+
+    Raises SparkwrightError.
+    """
+
+    if not options.limit:
+        return
+    program = str(Path(sys.executable).with_name("pyinfra"))
+    argv = [program, options.inventory, "debug-inventory", "--json"]
+    done = subprocess.run(argv, cwd=PROJECT, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    if done.returncode != 0:
+        raise SparkwrightError(done.stderr.strip())
+    known = _names(json.loads(done.stdout))
+    problems = Problems()
+    for name in options.limit:
+        if not any(fnmatch.fnmatch(other, name) for other in known):
+            problems.add("--limit", f"no spark or group named {name}", nearest(name, known))
+    problems.raise_if_any()
+
+
+def _names(inventory: dict[str, Any]) -> set[str]:
+    groups = {group for host in inventory["hosts"] for group in host.get("groups", [])}
+    return groups | {host["name"] for host in inventory["hosts"]}
+
+
+def _follow(run: subprocess.Popen[str], quiet: bool) -> str:
+    """Read the log to its end."""
+    lines = []
+    assert run.stderr is not None  # noqa: S101 - Popen was given PIPE
+    for line in run.stderr:
+        lines.append(line)
+        if not quiet:
+            print(line, end="", file=sys.stderr, flush=True)
+    return "".join(lines)
+
+
+def parser(prog: str, text: str) -> argparse.ArgumentParser:
+    """The options that check and converge share."""
+    options = argparse.ArgumentParser(prog=f"sparkwright {prog}", description=text)
+    options.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a spark or a group; may be given more than once",
+    )
+    options.add_argument("--inventory", default="inventory.py", help="another pyinfra inventory")
+    options.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a setting for this run, like --data verify=deep",
+    )
+    options.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    return options

@@ -1,0 +1,175 @@
+"""Operations on served recipes: converge the unit, ask the question, remove what is retired."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyinfra import host as current_host
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, operation
+
+from sparkwright import report, serve_plan, serving
+from sparkwright.facts import ask
+from sparkwright.job_operations import POLL_S, SAY_EVERY_S
+from sparkwright.operations import Commands, as_pyinfra, failing, guarded
+from sparkwright.paths import LIB, RUN
+from sparkwright.resources import Command, quote, write_file
+from sparkwright.site import UNIT_DIR, Planned
+from sparkwright.units import MARKER
+
+
+@operation()
+@guarded
+def served(
+    item: Planned, all_items: Sequence[Planned], place: serving.Place, weights: Mapping[str, Any]
+) -> Commands:
+    """
+    Make one recipe's unit be as wanted: file, boot state, and the process that runs.
+
+    + item: the recipe on this machine
+    + all_items: every recipe of this machine, for the memory plan
+    + place: paths and account
+    + weights: the weights agent's spec
+    """
+
+    states = ask(current_host, serving.probes(item, weights, place.prefix, place.etc_dir))
+    service = serving.service_of(item, all_items, place, states)
+    wanted = serve_plan.plan(item, service, states)
+    if not wanted.drift:
+        current_host.noop(f"{service.name} runs {service.digest}")
+        return
+    report.drift(current_host, list(wanted.drift))
+    yield from map(as_pyinfra, wanted.commands)
+    if wanted.start:
+        yield FunctionCommand(watch_start, [f"{service.name}.service", item], {})
+
+
+def watch_start(state: Any, host: Any, name: str, item: Planned) -> bool:
+    """Follow a start until the unit serves (its health gate has passed) or fails."""
+    began = said = time.monotonic()
+    while True:
+        unit = ask(host, [{"kind": "unit", "name": name}])[0]
+        now = unit.get("ActiveState")
+        waited = time.monotonic() - began
+        if now == "active":
+            logger.info(f"{host.print_prefix}{name}: serves after {waited:.0f} s")
+            return True
+        if now not in ("activating", "deactivating", "reloading") or (
+            unit.get("SubState") == "auto-restart"
+        ):
+            explain(host, name, f"is {now} ({unit.get('Result')})")
+            return False
+        if time.monotonic() - said >= SAY_EVERY_S:
+            logger.info(
+                f"{host.print_prefix}{name}: loading for {waited:.0f} s of at most "
+                f"{item.recipe.load_timeout_s} s"
+            )
+            said = time.monotonic()
+        time.sleep(POLL_S)
+
+
+def explain(host: Any, name: str, what: str) -> None:
+    """Say what is wrong with a unit and show the end of its journal."""
+    argv = ["journalctl", "--no-pager", "-o", "cat", "-n", "25", "-u", name]
+    log = ask(host, [{"kind": "run", "argv": argv}])[0].get("out", "")
+    report.record("problem", host, f"{name}: {what}")
+    logger.error(
+        f"{host.print_prefix}{name}: {what}; its journal ends:\n{log}"
+        f"see `journalctl -u {name}` on {host.name}"
+    )
+
+
+@operation()
+@guarded
+def accepted(item: Planned, etc: str) -> Commands:
+    """
+    Ask the recipe's question once after each start; the answer is kept with the start's id.
+
+    + item: the recipe on this machine
+    + etc: directory of the API key
+    """
+
+    record = f"{serving.ACCEPTED}/{item.unit}.json"
+    unit, kept = ask(
+        current_host,
+        [
+            {"kind": "unit", "name": f"{item.unit}.service"},
+            {"kind": "path", "path": record, "text": True},
+        ],
+    )
+    if unit.get("ActiveState") != "active":
+        if item.state == "running":
+            report.drift(current_host, [f"{item.unit}: not accepted, it does not run"])
+            yield failing(f"{item.unit}: cannot be asked, it is {unit.get('ActiveState')}")
+        else:
+            current_host.noop(f"{item.unit} is on standby")
+        return
+    spec = serving.question(item, unit, etc)
+    if kept.get("text") and _same(kept["text"], spec):
+        current_host.noop(f"{item.unit} answered after this start")
+        return
+    report.drift(current_host, [f"{item.unit}: has not answered its question since this start"])
+    place = f"{RUN}/ask-{item.unit}.json"
+    yield as_pyinfra(Command(f"install -d -m 0755 {RUN}"))
+    yield as_pyinfra(write_file(place, json.dumps(spec).encode(), "root", "root", "0600"))
+    yield FunctionCommand(judge, [item, place], {})
+
+
+def _same(text: str, spec: Mapping[str, Any]) -> bool:
+    try:
+        kept = json.loads(text)
+    except ValueError:
+        return False
+    wanted = {"invocation": spec["invocation"], "asked": spec["question"]}
+    return {key: kept.get(key) for key in wanted} == wanted
+
+
+def judge(state: Any, host: Any, item: Planned, place: str) -> bool:
+    """Run the question on the machine and print what came of it."""
+    state_ = ask(host, [{"kind": "run", "argv": ["python3", f"{LIB}/ask.py", place]}])[0]
+    try:
+        found = json.loads(state_.get("out", ""))
+    except ValueError:
+        explain(host, f"{item.unit}.service", f"asking failed: {state_.get('err', '')[-300:]}")
+        return False
+    if found["wrong"]:
+        explain(host, f"{item.unit}.service", "not accepted: " + "; ".join(found["wrong"]))
+        return False
+    report.record("accepted", host, f"{item.unit} at port {item.port}")
+    logger.info(
+        f"{host.print_prefix}{item.unit}: answered {found['content'].strip()[:60]!r}; ready after "
+        f"{found['ready_s']} s, first token after {found['ttft_s']} s, "
+        f"whole answer {found['total_s']} s"
+    )
+    return True
+
+
+@operation()
+@guarded
+def retired(units: Sequence[str]) -> Commands:
+    """
+    Stop, disable and remove units of ours that the fleet no longer lists; weights stay.
+
+    + units: names (without .service) that stay
+    """
+
+    find = ["grep", "-l", f"^{MARKER}", "-s", "-r", "--include=llm-*.service", UNIT_DIR]
+    found = ask(current_host, [{"kind": "run", "argv": find}])[0].get("out", "").split()
+    ours = [path for path in found if path.rsplit("/", 1)[0] == UNIT_DIR]
+    gone = sorted(
+        path.rsplit("/", 1)[1]
+        for path in ours
+        if path.rsplit("/", 1)[1].removesuffix(".service") not in units
+    )
+    if not gone:
+        current_host.noop("no unit of ours is left over")
+        return
+    report.drift(current_host, [f"{name}: no longer in the fleet" for name in gone])
+    for name in gone:
+        record = f"{serving.ACCEPTED}/{name.removesuffix('.service')}.json"
+        yield as_pyinfra(Command(f"systemctl --quiet disable --now {quote(name)}"))
+        yield as_pyinfra(Command(f"rm -f {quote(f'{UNIT_DIR}/{name}', record)}"))
+    yield as_pyinfra(Command("systemctl daemon-reload"))

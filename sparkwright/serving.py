@@ -1,0 +1,146 @@
+"""The unit of one recipe on one machine: what it should be, what differs, what to do. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkwright import llama_server, memory
+from sparkwright.digest import digest
+from sparkwright.paths import LIB
+from sparkwright.resources import Spec, State
+from sparkwright.site import UNIT_DIR, Planned
+from sparkwright.units import Service, render_unit
+from sparkwright.weights_plan import verdict
+
+GIB = 2**30
+DEVICES = (
+    "/dev/nvidiactl",
+    "/dev/nvidia0",
+    "/dev/nvidia-uvm",
+    "/dev/nvidia-uvm-tools",
+    "/dev/nvidia-modeset",
+    "/dev/nvidia-caps",
+)
+ACCEPTED = "/var/lib/sparkwright/accepted"
+
+
+def probes(item: Planned, weights: Mapping[str, Any], prefix: str, etc: str) -> list[Spec]:
+    """Questions that decide what the unit should be and what runs."""
+    unit = f"{item.unit}.service"
+    return [
+        {"kind": "path", "path": f"{prefix}/llama.cpp/current"},
+        {
+            "kind": "run",
+            "argv": ["python3", f"{LIB}/weights.py", "status", "/dev/stdin"],
+            "stdin": json.dumps(weights),
+        },
+        {"kind": "host"},
+        {"kind": "path", "path": f"{etc}/api-key"},
+        {"kind": "path", "path": f"{UNIT_DIR}/{unit}"},
+        {"kind": "unit", "name": unit},
+    ]
+
+
+def needs(items: Sequence[Planned]) -> list[memory.Need]:
+    """Memory claims of a machine's recipes."""
+    return [memory.Need(i.unit, i.recipe.memory_gib, i.state) for i in items]
+
+
+def available_gib(host: State, reserve_gib: float) -> float:
+    """Memory that recipes may claim: all of it (from /proc/meminfo) less the reserve, GiB."""
+    return float(host["mem_total"]) / GIB - reserve_gib
+
+
+def key_file(item: Planned, etc: str) -> str | None:
+    """The API key's file when this recipe wants a key."""
+    return f"{etc}/api-key" if item.api_key == "generate" else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a unit needs to know of the machine's data."""
+
+    prefix: str
+    data_dir: str
+    etc_dir: str
+    user: str
+    reserve_gib: float
+    ollama_url: str
+
+
+def service_of(
+    item: Planned, all_items: Sequence[Planned], place: Place, states: Sequence[State]
+) -> Service:
+    """The wanted service, from the recipe and from what the machine answered."""
+    build = states[0].get("target", "absent")
+    binary = f"{place.prefix}/llama.cpp/{build}/bin/llama-server"
+    shard = llama_server.first_shard([f.path for f in item.weights.files])
+    argv = llama_server.argv(
+        item.recipe,
+        binary=binary,
+        model=f"{item.weights.directory}/{shard}",
+        port=item.port,
+        listen=item.listen,
+        api_key_file=key_file(item, place.etc_dir),
+    )
+    room = available_gib(states[2], place.reserve_gib)
+    plan = memory.plan(needs(all_items), room)
+    tiktoken = f"{place.data_dir}/tiktoken"
+    cache = f"{place.data_dir}/cache/{item.unit}"
+    env = {
+        "TIKTOKEN_RS_CACHE_DIR": tiktoken,
+        "TIKTOKEN_ENCODINGS_BASE": tiktoken,
+        "TIKTOKEN_CACHE_DIR": tiktoken,
+        **item.recipe.env,
+    }
+    service = Service(
+        name=item.unit,
+        description=item.recipe.description,
+        user=place.user,
+        argv=argv,
+        env=env,
+        port=item.port,
+        listen=item.listen,
+        memory_gib=item.recipe.memory_gib,
+        load_timeout_s=item.recipe.load_timeout_s,
+        conflicts=tuple(plan.conflicts.get(item.unit, ())),
+        weights_dir=item.weights.directory,
+        cache_dir=cache,
+        api_key_file=key_file(item, place.etc_dir),
+        lib_dir=LIB,
+        ollama_url=place.ollama_url,
+        devices=DEVICES,
+        digest="",
+    )
+    parts = {
+        "text": render_unit(service),
+        "build": build,
+        "manifest": verdict(states[1])["manifest_digest"],
+        "key": states[3].get("sha256") if service.api_key_file else None,
+    }
+    return dataclasses.replace(service, digest=digest(parts))
+
+
+def question(item: Planned, unit: State, etc: str) -> dict[str, Any]:
+    """The spec of files/opt/sparkwright/lib/ask.py for one running unit."""
+    host = "127.0.0.1" if item.listen in ("0.0.0.0", "::") else item.listen  # noqa: S104 - compared
+    accept = item.recipe.acceptance
+    return {
+        "unit": f"{item.unit}.service",
+        "invocation": unit.get("InvocationID", ""),
+        "url": f"http://{host}:{item.port}",
+        "model": item.recipe.served_name,
+        "question": accept.question,
+        "max_tokens": accept.max_tokens,
+        "expect": accept.expect,
+        "finish_reason": accept.finish_reason,
+        "log_must": list(accept.log_must),
+        "log_must_not": list(accept.log_must_not),
+        "key_file": key_file(item, etc),
+        "timeout_s": item.recipe.load_timeout_s,
+        "record": f"{ACCEPTED}/{item.unit}.json",
+    }

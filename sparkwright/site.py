@@ -1,0 +1,190 @@
+"""One machine's plan, from its data: which recipes, which files, which names. Pure but for YAML."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sparkwright.artifacts import Artifact, HubFile, Lock, Snapshot, load_lock
+from sparkwright.errors import Problems, SparkwrightError, nearest
+from sparkwright.paths import PROJECT
+from sparkwright.recipes import Recipe, load_recipes
+from sparkwright.selection import select
+
+T = TypeVar("T")
+UNIT_DIR = "/etc/systemd/system"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The files that one snapshot contributes to a machine.
+
+    + directory: absolute; holds the first 12 digits of the commit, so revisions lie side by side
+    """
+
+    snapshot: Snapshot
+    directory: str
+    files: tuple[HubFile, ...]
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    license: str
+    gated: bool
+
+    @property
+    def label(self) -> str:
+        """Short name of the download job: letters that a unit name may have."""
+        return "weights-" + self.snapshot.repo.replace("/", "-").replace("_", "-").lower()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One recipe as one machine serves it.
+
+    + state: "running" or "standby" (installed, but started by hand only)
+    """
+
+    recipe: Recipe
+    port: int
+    listen: str
+    api_key: str
+    state: str
+    weights: Weights
+
+    @property
+    def unit(self) -> str:
+        return f"llm-{self.recipe.name}"
+
+
+@functools.cache
+def _recipes(dirs: tuple[str, ...]) -> dict[str, Recipe]:
+    return load_recipes([_place(name) for name in dirs])
+
+
+@functools.cache
+def _lock(path: str) -> Lock:
+    return load_lock(_place(path))
+
+
+def _place(name: str) -> Path:
+    path = Path(name).expanduser()
+    return path if path.is_absolute() else PROJECT / path
+
+
+def lock_of(data: Mapping[str, Any]) -> Lock:
+    """The lock that a machine's data names. Raises SparkwrightError."""
+    return _lock(str(data["lock_file"]))
+
+
+def recipes_of(data: Mapping[str, Any]) -> dict[str, Recipe]:
+    """The recipes that a machine's data can name. Raises SparkwrightError."""
+    return _recipes(tuple(str(name) for name in data["recipe_dirs"]))
+
+
+def artifact(data: Mapping[str, Any], name: str) -> Artifact:
+    """An artifact of the lock. Raises SparkwrightError with the command that resolves it."""
+    return lock_of(data).artifact(name)
+
+
+def need(value: T | None) -> T:
+    """A field that every resolved artifact of its kind has; absent is a defect of ours."""
+    if value is None:
+        raise SparkwrightError("artifacts.lock.yaml: a resolved artifact lacks a field of its kind")
+    return value
+
+
+def planned(data: Mapping[str, Any], problems: Problems | None = None) -> tuple[Planned, ...]:
+    """
+    The recipes of one machine with everything that the laptop knows about them, sorted by name.
+
+    + data: the machine's pyinfra data
+    + problems: gets what is wrong; without it the first call that finds something raises
+
+    Raises SparkwrightError.
+    """
+    found = problems if problems is not None else Problems()
+    recipes, lock = recipes_of(data), lock_of(data)
+    out = []
+    for place, item in enumerate(data["serve"]):
+        entry: Mapping[str, Any] = {"recipe": item} if isinstance(item, str) else item
+        recipe = recipes.get(entry["recipe"])
+        if recipe is None:
+            found.add(
+                f"serve/{place}",
+                f"no recipe named {entry['recipe']}",
+                nearest(entry["recipe"], recipes),
+            )
+            continue
+        weights = _weights(recipe, lock, data, found)
+        if weights:
+            out.append(_planned(recipe, entry, data, weights))
+    if problems is None:
+        found.raise_if_any()
+    return tuple(sorted(_merge(out), key=lambda item: item.recipe.name))
+
+
+def _planned(
+    recipe: Recipe, entry: Mapping[str, Any], data: Mapping[str, Any], weights: Weights
+) -> Planned:
+    return Planned(
+        recipe=recipe,
+        port=entry.get("port") or recipe.port,
+        listen=entry.get("listen") or str(data["listen"]),
+        api_key=entry.get("api_key") or str(data["api_key"]),
+        state=entry.get("state") or "running",
+        weights=weights,
+    )
+
+
+def _weights(
+    recipe: Recipe, lock: Lock, data: Mapping[str, Any], problems: Problems
+) -> Weights | None:
+    wanted = recipe.weights
+    snapshot = lock.snapshot(wanted.repo, wanted.revision)
+    if snapshot is None:
+        problems.add(
+            f"{lock.path.name}: {wanted.repo}@{wanted.revision}",
+            f"the lock holds no commit and file list for it, and recipe {recipe.name} needs them",
+            "run `sparkwright lock` on a connected machine",
+        )
+        return None
+    selection = select(snapshot.files, wanted.include, wanted.exclude)
+    for text in selection.problems:
+        problems.add(f"recipes/{recipe.name}.yaml: weights", text)
+    directory = f"{data['data_dir']}/weights/{snapshot.repo}/{need(snapshot.commit)[:12]}"
+    return Weights(
+        snapshot,
+        directory,
+        tuple(selection.kept),
+        wanted.include,
+        wanted.exclude,
+        wanted.license,
+        wanted.gated,
+    )
+
+
+def _merge(items: Sequence[Planned]) -> list[Planned]:
+    """Recipes that take different files of one snapshot share its directory: join their lists."""
+    joined: dict[str, Weights] = {}
+    for item in items:
+        have = joined.get(item.weights.directory)
+        joined[item.weights.directory] = _join(have, item.weights) if have else item.weights
+    return [
+        Planned(i.recipe, i.port, i.listen, i.api_key, i.state, joined[i.weights.directory])
+        for i in items
+    ]
+
+
+def _join(one: Weights, two: Weights) -> Weights:
+    files = {file.path: file for file in (*one.files, *two.files)}
+    return Weights(
+        snapshot=one.snapshot,
+        directory=one.directory,
+        files=tuple(files[path] for path in sorted(files)),
+        include=tuple(dict.fromkeys((*one.include, *two.include))),
+        exclude=tuple(x for x in one.exclude if x in two.exclude),
+        license=one.license,
+        gated=one.gated or two.gated,
+    )

@@ -1,0 +1,95 @@
+"""
+Base: our programs, the service account, directories, journal, kernel settings, packages.
+
+Leaves: {prefix}/lib, user llm, {data_dir}, /etc/sysctl.d/60-sparkwright.conf, a capped journal
+Needs:  tasks.preflight
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyinfra.api import deploy
+
+from sparkwright.operations import ensure
+from sparkwright.paths import machine_files
+from sparkwright.resources import Directory, File, Resource
+from sparkwright.system import Packages, Restarted, Sysctl, User
+
+# The machine keeps 16 GiB of swap and should not use it for weights (DGX OS ships 60; field
+# reports settle on 10). compaction and hugepages stay as DGX OS has them.
+SYSCTL = {"vm.swappiness": "10"}
+SYSCTL_FILE = "/etc/sysctl.d/60-sparkwright.conf"
+JOURNAL_FILE = "/etc/systemd/journald.conf.d/60-sparkwright.conf"
+JOURNAL = "# Managed by sparkwright\n[Journal]\nStorage=persistent\nSystemMaxUse=2G\n"
+# build-essential … libssl-dev: llama.cpp's build (its docs/build.md); gpg: the CUDA key;
+# python3-venv: the hub client. All from the machine's own sources.
+PACKAGES = (
+    "build-essential",
+    "cmake",
+    "ninja-build",
+    "libssl-dev",
+    "pkg-config",
+    "python3-venv",
+    "gpg",
+    "ca-certificates",
+)
+
+
+@deploy("base")
+def install(data: Mapping[str, Any]) -> None:
+    """Everything that later tasks stand on."""
+    user = data["service_user"]
+    ensure(name="Put our programs on the machine", resources=programs())
+    ensure(
+        name="Create the service account and directories",
+        resources=[User(user, data["data_dir"], ("video", "render")), *directories(data, user)],
+    )
+    ensure(name="Keep the journal, with a limit", resources=journal())
+    ensure(
+        name="Set kernel values",
+        resources=[File(SYSCTL_FILE, sysctl_text()), Sysctl(SYSCTL)],
+    )
+    ensure(
+        name="Install packages",
+        resources=[Packages(dict.fromkeys((*PACKAGES, *data["packages_extra"])))],
+    )
+
+
+def programs() -> list[Resource]:
+    """files/ as it is, below directories that only root writes."""
+    places = sorted({path.rsplit("/", 1)[0] for path, _ in machine_files()})
+    parents = sorted({"/opt/sparkwright", *places})
+    return [*map(Directory, parents), *[File(path, text) for path, text in machine_files()]]
+
+
+def directories(data: Mapping[str, Any], user: str) -> list[Resource]:
+    """Where things live; only caches and builds belong to the service account."""
+    return [
+        Directory(data["prefix"]),
+        Directory(f"{data['prefix']}/src"),
+        Directory(f"{data['prefix']}/llama.cpp"),
+        Directory(data["data_dir"]),
+        Directory(f"{data['data_dir']}/weights"),
+        Directory(f"{data['data_dir']}/cache", user, user, "0750"),
+        Directory(f"{data['data_dir']}/build"),
+        Directory(data["etc_dir"], "root", user, "0750"),
+        Directory("/var/lib/sparkwright"),
+    ]
+
+
+def journal() -> list[Resource]:
+    """A persistent journal: after a wedge `journalctl -b -1` is the only evidence."""
+    return [
+        Directory("/var/log/journal", "root", "systemd-journal", "2755"),
+        Directory("/etc/systemd/journald.conf.d"),
+        File(JOURNAL_FILE, JOURNAL),
+        Restarted("systemd-journald.service", JOURNAL_FILE),
+    ]
+
+
+def sysctl_text() -> str:
+    """The file that sets the same values at boot."""
+    lines = [f"{key} = {value}" for key, value in sorted(SYSCTL.items())]
+    return "# Managed by sparkwright\n" + "\n".join(lines) + "\n"

@@ -1,0 +1,36 @@
+"""
+Preflight: all checks on all machines first, all problems in one report.
+
+Leaves: nothing
+Needs:  python3 and sudo on the machine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyinfra import state
+
+from sparkwright.errors import SparkwrightError
+from sparkwright.preflight_run import check_fleet
+from sparkwright.site import artifact
+
+
+def check() -> None:
+    """Raise before anything is prepared when a machine or the lock is not ready."""
+    check_fleet(state, artifact_problems)
+
+
+def artifact_problems(data: Mapping[str, Any]) -> list[str]:
+    """Artifacts that this machine's converge needs and that the lock does not resolve."""
+    problems = []
+    names = ["llama.cpp-source", "hub-client", "tiktoken-o200k_base"]
+    if data["cuda_required"]:
+        names += ["cuda-keyring", "cuda-repo"]
+    for name in names:
+        try:
+            artifact(data, name)
+        except SparkwrightError as error:
+            problems.append(str(error))
+    return problems
