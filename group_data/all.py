@@ -3,6 +3,8 @@
 Ordered by who must read it: first what one may well change, then what seldom needs a change.
 """
 
+from sparkwright.ssh_transport import transport
+
 # --- What the servers offer ---------------------------------------------------------------
 # Loopback by default: nobody outside the machine can ask. To serve the network, set an address
 # (or 0.0.0.0) together with api_key.
@@ -51,6 +53,7 @@ ollama_url = "http://127.0.0.1:11434"
 
 # --- pyinfra -------------------------------------------------------------------------------------
 _sudo = True
+ssh_paramiko_connect_kwargs = {"transport_factory": transport}
 lock_file = "artifacts.lock.yaml"
 recipe_dirs = ["recipes"]
 serve: list[object] = []

@@ -97,7 +97,8 @@ def proof(minimum: str, nvcc_probe: Spec) -> Command:
     shell = nvcc_probe["argv"][2]
     wanted = ".".join(str(n) for n in numbers(minimum))
     return Command(
-        f"found=$({shell}); printf '%s\\n' \"$found\" | grep -q . || "
+        f"{{ {shell}; }} | while read -r path version; do printf '%s\\n' {wanted} \"$version\" | "
+        'sort -CV && echo "$path"; done | grep -q . || '
         f"{{ echo 'cuda: no nvcc {wanted} or newer after the installation' >&2; exit 1; }}"
     )
 

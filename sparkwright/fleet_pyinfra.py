@@ -65,9 +65,7 @@ def _data(fleet: Fleet, spark: Spark, problems: Problems) -> dict[str, object]:
     return data
 
 
-def _ssh_data(
-    fleet: Fleet, spark: Spark, where: str, problems: Problems
-) -> dict[str, object]:
+def _ssh_data(fleet: Fleet, spark: Spark, where: str, problems: Problems) -> dict[str, object]:
     ssh = _absolute(spark.ssh, fleet.path.parent)
     _check_files(spark, ssh, where, problems)
     data: dict[str, object] = {

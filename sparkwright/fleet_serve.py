@@ -81,9 +81,7 @@ def check_served(
             part.fail(place, f"port {port} is taken by {ports[port]}", hint)
 
 
-def _check_door(
-    part: Reader, place: str, served: Served, settings: Mapping[str, object]
-) -> None:
+def _check_door(part: Reader, place: str, served: Served, settings: Mapping[str, object]) -> None:
     listen = str(served.listen or settings.get("listen", "127.0.0.1"))
     api_key = served.api_key or settings.get("api_key", "none")
     if api_key == "none" and not is_loopback(listen):

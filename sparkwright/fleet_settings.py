@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sparkwright.errors import nearest
+from sparkwright.errors import SparkwrightError, nearest
 from sparkwright.fleet_ssh import listen_problem
 from sparkwright.yaml_reader import Check, Reader, Verdict, kind_word, one_of, type_problem
 
@@ -29,7 +29,10 @@ def settings_defaults(path: Path) -> dict[str, object]:
     """The public names of a group data file with their values, as pyinfra would read them.
 
     + path: group_data/all.py; it is run
+    + raises SparkwrightError when there is no such file
     """
+    if not path.is_file():
+        raise SparkwrightError(f"{path}: no such file; it holds every default: restore it")
     imported = {
         (alias.asname or alias.name).split(".")[0]
         for node in ast.parse(path.read_text(encoding="utf-8")).body
@@ -62,7 +65,7 @@ def _problem(name: str, value: object, defaults: Mapping[str, object]) -> Verdic
     if name.startswith("ssh_"):
         return "is not a setting here", "write it under ssh: instead"
     if name not in defaults:
-        known = [known for known in defaults if known not in _ELSEWHERE]
+        known = [k for k in defaults if k not in _ELSEWHERE and not k.startswith("ssh_")]
         return f"unknown setting {name}", nearest(name, known)
     wrong = _type(value, defaults[name])
     if not wrong and name in _CHECKS:

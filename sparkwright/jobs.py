@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkwright.digest import DIGEST_CHARS
 from sparkwright.paths import RUN
 from sparkwright.resources import Command, quote, write_file
 
@@ -22,7 +23,8 @@ class Job:
     + spec: what the program needs to know; `progress` is added
     + user: account that runs it
     + properties: further systemd properties of the transient unit
-    + secret: (path, text) of a file that only `user` may read, written just before the start
+    + secret: text of a file that only `user` may read; written just before the start to
+      `secret_file`, removed when the work ends
     """
 
     label: str
@@ -32,11 +34,16 @@ class Job:
     stamp: str | None = None
     user: str = "root"
     properties: tuple[str, ...] = ()
-    secret: tuple[str, str] | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
 
     @property
     def unit(self) -> str:
         return f"sparkwright-{self.label}-{self.digest}.service"
+
+    @property
+    def secret_file(self) -> str:
+        """Where the secret lies while the work runs."""
+        return f"{self.directory}/secret"
 
     @property
     def directory(self) -> str:
@@ -66,12 +73,13 @@ def start_commands(job: Job) -> list[Command]:
 
     A job of the same label with another digest is stopped first: two never run beside each other.
     """
-    spec = {**job.spec, "progress": f"{job.directory}/progress", "digest": job.digest}
+    spec = {**job.spec, "progress": f"{job.directory}/progress"}
     if job.stamp:
-        spec["stamp"] = job.stamp
+        spec |= {"stamp": job.stamp, "digest": job.digest}
     place, done = f"{job.directory}/spec.json", f"{job.directory}/done"
     # The mark is the shell's, so that no program can forget it or write it too early.
-    mark = f'python3 "$@" && printf %s {job.digest} >{quote(done)}'
+    clean = f"trap 'rm -f {job.secret_file}' EXIT; " if job.secret else ""
+    mark = f'{clean}python3 "$@" && printf %s {job.digest} >{quote(done)}'
     words = [
         "systemd-run",
         "--quiet",
@@ -86,7 +94,8 @@ def start_commands(job: Job) -> list[Command]:
         *job.program,
         place,
     ]
-    others = f"sparkwright-{job.label}-*.service"
+    # Twelve hex digits, not "*": that would match the jobs of a label that only begins alike.
+    others = f"sparkwright-{job.label}-{'[0-9a-f]' * DIGEST_CHARS}.service"
     stop = (
         f"systemctl list-units --plain --no-legend {quote(others)} | cut -d' ' -f1 | "
         f'while read -r unit; do [ "$unit" = {quote(job.unit)} ] || '
@@ -95,7 +104,8 @@ def start_commands(job: Job) -> list[Command]:
     old = quote(*[p for p in (job.stamp, done, f"{job.directory}/progress") if p])
     files = [write_file(place, json.dumps(spec, indent=1).encode(), "root", "root", "0644")]
     if job.secret:
-        files.append(write_file(job.secret[0], job.secret[1].encode(), job.user, job.user, "0600"))
+        secret = job.secret.encode()
+        files.append(write_file(job.secret_file, secret, job.user, job.user, "0600"))
     begin = f"systemctl is-active --quiet {quote(job.unit)} || {{ rm -f {old}; {quote(*words)}; }}"
     return [
         Command(f"install -d -m 0755 -o root -g root {RUN}"),

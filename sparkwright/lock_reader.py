@@ -76,7 +76,7 @@ def _packages(part: Reader) -> dict[str, str]:
             found[name] = value
         else:
             section.fail(name, "must be an exact version", "read it with: apt-cache policy")
-    if not found:
+    if not section.items():
         part.fail("packages", "names no package")
     return found
 

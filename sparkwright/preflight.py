@@ -96,7 +96,8 @@ def _gpu(data: Mapping[str, Any], found: Seen, problems: Problems) -> None:
                 f"{name} has compute capability {capability}, not {data['gpu_compute_capability']}",
                 "is this a GB10?",
             )
-        if int(driver.split(".")[0]) < data["gpu_driver_min"]:
+        number = re.match(r"\d+", driver)  # "[N/A]" when the driver and its tools do not match
+        if number is None or int(number[0]) < data["gpu_driver_min"]:
             problems.add(
                 "gpu",
                 f"driver is {driver}, CUDA 13 needs {data['gpu_driver_min']} or newer",
@@ -111,16 +112,17 @@ def _memory(
     try:
         memory.plan(serving.needs(items), room)
     except SparkwrightError as error:
-        problems.add("memory", str(error))
+        for line in str(error).splitlines():
+            problems.add(*line.split(": ", 1))
 
 
 def _disk(
     data: Mapping[str, Any], items: Sequence[Planned], found: Seen, problems: Problems
 ) -> None:
-    rows = [line.rsplit("\t", 1) for line in found.held.get("out", "").splitlines()]
-    held = {path: int(size) for path, size in rows}
+    lines = found.held.get("out", "").splitlines()
+    held = {path: size for path, _, size in (line.rpartition("\t") for line in lines)}
     files = {f"{i.weights.directory}/{f.path}": f.size for i in items for f in i.weights.files}
-    missing = sum(size for path, size in files.items() if held.get(path) != size)
+    missing = sum(size for path, size in files.items() if held.get(path) != str(size))
     wanted = {"data_dir": missing + data["min_free_gib"] * GIB, "prefix": BUILD_GIB * GIB}
     for key, size in wanted.items():
         disk = found.disks[key]
@@ -137,10 +139,15 @@ def _disk(
 
 
 def _ports(items: Sequence[Planned], found: Seen, problems: Problems) -> None:
+    # A unit of ours that is no longer listed is removed before the others start.
+    stay = {item.unit for item in items}
+    paths = found.ours.get("out", "").split()
+    gone = {path.rsplit("/", 1)[1].removesuffix(".service") for path in paths} - stay
     for item in items:
+        free = tuple(f", {unit}.service)" for unit in (item.unit, *gone))
         holders = found.ports.get("ports", {}).get(str(item.port), [])
         for holder in holders:
-            if f", {item.unit}.service)" not in holder and item.state == "running":
+            if not holder.endswith(free) and item.state == "running":
                 problems.add(
                     f"port {item.port}",
                     f"is held by {holder}, {item.unit} wants it",

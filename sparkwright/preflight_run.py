@@ -63,10 +63,10 @@ def check_fleet(state: Any, artifact_problems: Any) -> None:
 
 
 def _report(state: Any, artifact_problems: Any) -> str:
-    hosts = sorted(state.inventory.iter_active_hosts(), key=lambda h: h.name)
+    hosts = sorted(state.inventory.get_active_hosts(), key=lambda h: h.name)
     jobs = [gevent.spawn(_guarded, state, host, artifact_problems) for host in hosts]
     gevent.joinall(jobs)
-    lines = [line for job in jobs for line in job.value]
+    lines = [line for job in jobs for line in job.value or ()]
     unique = list(dict.fromkeys(lines))
     if not unique:
         return ""

@@ -11,6 +11,8 @@ from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.units import MARKER
 
 TOOLS = ["sudo", "systemctl", "systemd-run", "systemd-analyze", "journalctl", "ss", "apt-get"]
+# Unit files of ours, those of retired recipes too; links in *.wants are not followed.
+OURS = ["grep", "-l", f"^{MARKER}", "-s", "-r", "--include=llm-*.service", UNIT_DIR]
 TMP = "/tmp"  # noqa: S108 - looked at, never written
 
 
@@ -27,6 +29,7 @@ class Seen:
     gpu: State
     units: State
     held: State
+    ours: State
     offset_s: float
 
 
@@ -58,6 +61,7 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
             "kind": "run",
             "argv": ["find", *(dirs or ["/nonexistent"]), "-type", "f", "-printf", "%p\\t%s\\n"],
         },
+        {"kind": "run", "argv": OURS},
     ]
 
 
@@ -67,6 +71,6 @@ def seen(states: Sequence[State], laptop_clock: float) -> Seen:
 
     + laptop_clock: the laptop's time at the middle of the round trip, seconds
     """
-    host, data, prefix, tmp, ports, gpu, units, held = states
+    host, data, prefix, tmp, ports, gpu, units, held, ours = states
     disks = {"data_dir": data, "prefix": prefix, TMP: tmp}
-    return Seen(host, disks, ports, gpu, units, held, float(host["clock"]) - laptop_clock)
+    return Seen(host, disks, ports, gpu, units, held, ours, float(host["clock"]) - laptop_clock)

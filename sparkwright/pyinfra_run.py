@@ -100,9 +100,9 @@ def check_limits(options: argparse.Namespace) -> None:
     problems.raise_if_any()
 
 
-def _names(inventory: dict[str, Any]) -> set[str]:
-    groups = {group for host in inventory["hosts"] for group in host.get("groups", [])}
-    return groups | {host["name"] for host in inventory["hosts"]}
+def _names(inventory: list[dict[str, Any]]) -> set[str]:
+    groups = {group for host in inventory for group in host["groups"]}
+    return groups | {host["name"] for host in inventory}
 
 
 def _follow(run: subprocess.Popen[str], quiet: bool) -> str:

@@ -7,6 +7,7 @@ with systemd 252 and 257, and tests/lab_tests/test_quoting_systemd.py starts uni
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -62,7 +63,7 @@ def exec_line(argv: Sequence[str], *, root: bool = False) -> str:
     if not argv:
         raise SparkwrightError("command line: it is empty; give a program")
     words = [_program(argv[0], "+" if root else "")]
-    for before, text in zip(argv, argv[1:], strict=False):
+    for before, text in itertools.pairwise(argv):
         starts_line = text.startswith("-") or not before.startswith("-") or before == argv[0]
         words.append((" \\\n    " if starts_line else " ") + exec_word(text))
     line = "".join(words)
@@ -72,6 +73,21 @@ def exec_line(argv: Sequence[str], *, root: bool = False) -> str:
             f"{LINE_MAX_BYTES}; put the long value into a file"
         )
     return line
+
+
+def plain_text(text: str) -> str:
+    """A value that systemd does not split into words, such as Description=.
+
+    Raises SparkwrightError for what such a value cannot hold: line ends and other invisible
+    characters, a space at an end, a backslash at the end (it would join the next line).
+    """
+    _check(text, "text")
+    if not text.isprintable() or text != text.strip() or text.endswith("\\"):
+        raise SparkwrightError(
+            f"text {text!r}: systemd needs one visible line without spaces or a backslash at its "
+            "end; shorten it"
+        )
+    return text.replace("%", "%%")
 
 
 def _program(path: str, prefix: str) -> str:
@@ -89,7 +105,7 @@ def _program(path: str, prefix: str) -> str:
         raise SparkwrightError(f"program {path!r}: {wrong}; give another path")
     if "$" not in path:
         word = exec_word(path)
-        return prefix + word if word == path else f'{word[0]}{prefix}{word[1:]}'
+        return prefix + word if word == path else f"{word[0]}{prefix}{word[1:]}"
     # argv[0] undergoes "$" expansion and the path does not: "@" lets the two differ.
     return _quoted(f"{prefix}@{path}") + " " + exec_word(path)
 

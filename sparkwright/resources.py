@@ -130,7 +130,8 @@ class Directory:
         return [
             Command(f"mkdir -p {place}"),
             Command(f"chown {quote(f'{self.owner}:{self.group}')} {place}"),
-            Command(f"chmod {self.mode} {place}"),
+            # Five digits: with four, chmod leaves setuid and setgid bits of a directory alone.
+            Command(f"chmod 0{self.mode} {place}"),
         ]
 
 

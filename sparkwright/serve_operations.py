@@ -16,9 +16,9 @@ from sparkwright.facts import ask
 from sparkwright.job_operations import POLL_S, SAY_EVERY_S
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
 from sparkwright.paths import LIB, RUN
+from sparkwright.preflight_seen import OURS
 from sparkwright.resources import Command, quote, write_file
 from sparkwright.site import UNIT_DIR, Planned
-from sparkwright.units import MARKER
 
 
 @operation()
@@ -156,8 +156,7 @@ def retired(units: Sequence[str]) -> Commands:
     + units: names (without .service) that stay
     """
 
-    find = ["grep", "-l", f"^{MARKER}", "-s", "-r", "--include=llm-*.service", UNIT_DIR]
-    found = ask(current_host, [{"kind": "run", "argv": find}])[0].get("out", "").split()
+    found = ask(current_host, [{"kind": "run", "argv": OURS}])[0].get("out", "").split()
     ours = [path for path in found if path.rsplit("/", 1)[0] == UNIT_DIR]
     gone = sorted(
         path.rsplit("/", 1)[1]

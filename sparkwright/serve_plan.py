@@ -34,9 +34,14 @@ def plan(item: Planned, service: Service, states: Sequence[State]) -> ServePlan:
     unit = states[5]
     file = File(f"{UNIT_DIR}/{name}", text)
     changed = file.drift([states[4]])
-    dropins = unit.get("DropInPaths", "").split()
+    # Only drop-ins of this unit: one in service.d/ is the system's, and meant for all services.
+    dropins = [d for d in unit.get("DropInPaths", "").split() if f"/{name}.d/" in d]
     boot = _boot(item, unit, name)
     run, start = _running(item, unit, service, name)
+    # What runs may have been started with the drop-in, or with the edited text when systemd has
+    # read that; its digest cannot tell.
+    edited = "content differs" in " ".join(changed) and unit.get("NeedDaemonReload") != "yes"
+    start = start or (unit.get("ActiveState") == "active" and (edited or bool(dropins)))
     drift = [*changed, *[f"{d}: a drop-in changes {name}" for d in dropins], *boot[0], *run]
     commands = [c for d in dropins for c in _set_aside(d)]
     if changed:

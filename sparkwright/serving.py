@@ -23,7 +23,7 @@ DEVICES = (
     "/dev/nvidia-uvm",
     "/dev/nvidia-uvm-tools",
     "/dev/nvidia-modeset",
-    "/dev/nvidia-caps",
+    "char-nvidia-caps",
 )
 ACCEPTED = "/var/lib/sparkwright/accepted"
 
@@ -78,7 +78,7 @@ def service_of(
     """The wanted service, from the recipe and from what the machine answered."""
     build = states[0].get("target", "absent")
     binary = f"{place.prefix}/llama.cpp/{build}/bin/llama-server"
-    shard = llama_server.first_shard([f.path for f in item.weights.files])
+    shard = llama_server.first_shard(item.files)
     argv = llama_server.argv(
         item.recipe,
         binary=binary,
@@ -127,12 +127,12 @@ def service_of(
 
 def question(item: Planned, unit: State, etc: str) -> dict[str, Any]:
     """The spec of files/opt/sparkwright/lib/ask.py for one running unit."""
-    host = "127.0.0.1" if item.listen in ("0.0.0.0", "::") else item.listen  # noqa: S104 - compared
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(item.listen, item.listen)  # noqa: S104
     accept = item.recipe.acceptance
     return {
         "unit": f"{item.unit}.service",
         "invocation": unit.get("InvocationID", ""),
-        "url": f"http://{host}:{item.port}",
+        "url": f"http://[{host}]:{item.port}" if ":" in host else f"http://{host}:{item.port}",
         "model": item.recipe.served_name,
         "question": accept.question,
         "max_tokens": accept.max_tokens,

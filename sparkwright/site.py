@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,6 +44,8 @@ class Planned:
     """One recipe as one machine serves it.
 
     + state: "running" or "standby" (installed, but started by hand only)
+    + weights: of the whole snapshot on this machine; other recipes may use some of its files
+    + files: paths that this recipe itself takes
     """
 
     recipe: Recipe
@@ -52,6 +54,7 @@ class Planned:
     api_key: str
     state: str
     weights: Weights
+    files: tuple[str, ...]
 
     @property
     def unit(self) -> str:
@@ -135,6 +138,7 @@ def _planned(
         api_key=entry.get("api_key") or str(data["api_key"]),
         state=entry.get("state") or "running",
         weights=weights,
+        files=tuple(file.path for file in weights.files),
     )
 
 
@@ -171,10 +175,7 @@ def _merge(items: Sequence[Planned]) -> list[Planned]:
     for item in items:
         have = joined.get(item.weights.directory)
         joined[item.weights.directory] = _join(have, item.weights) if have else item.weights
-    return [
-        Planned(i.recipe, i.port, i.listen, i.api_key, i.state, joined[i.weights.directory])
-        for i in items
-    ]
+    return [replace(item, weights=joined[item.weights.directory]) for item in items]
 
 
 def _join(one: Weights, two: Weights) -> Weights:

@@ -33,7 +33,9 @@ class Packages:
     def drift(self, states: Sequence[State]) -> list[str]:
         have = states[0].get("versions", {})
         return [
-            f"package {name}: {have.get(name, 'not installed')}, not {version or 'installed'}"
+            f"package {name}: is {have[name]}, not {version}"
+            if name in have
+            else f"package {name}: not installed"
             for name, version in self.wrong(states).items()
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sparkwright.digest import digest
@@ -11,8 +12,6 @@ from sparkwright.jobs import Job, JobPlan
 from sparkwright.paths import LIB
 from sparkwright.resources import Command, Spec, State, quote
 from sparkwright.site import Weights
-
-TOKEN_FILE = "/run/sparkwright/hub-token"  # noqa: S105 - a path; the agent removes the file
 
 
 def spec_of(weights: Weights, data: Mapping[str, Any], endpoint: str) -> dict[str, Any]:
@@ -98,13 +97,13 @@ def _before(weights: Weights, user: str) -> tuple[Command, ...]:
 
 def _job(weights: Weights, spec: Mapping[str, Any], user: str, token: str | None) -> Job:
     name = digest({"files": spec["files"], "dir": spec["dir"]})
-    secret = (TOKEN_FILE, token) if token and weights.gated else None
-    return Job(
+    job = Job(
         label=weights.label,
         digest=name,
         program=(f"{LIB}/weights.py", "fetch"),
-        spec={**spec, "token_file": TOKEN_FILE if secret else None},
+        spec=spec,
         user=user,
         properties=("Nice=5", "OOMScoreAdjust=500"),
-        secret=secret,
+        secret=token if weights.gated else None,
     )
+    return replace(job, spec={**spec, "token_file": job.secret_file}) if job.secret else job

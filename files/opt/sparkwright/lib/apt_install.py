@@ -15,8 +15,8 @@ APT = ["apt-get", "-o", "DPkg::Lock::Timeout=600", "-y", "--no-install-recommend
 # Driver, kernel, firmware and container toolkit belong to DGX OS: on GB10 a driver without its
 # firmware leaves `nvidia-smi: No devices found` (NVIDIA's forum, OTA2607). Report, never change.
 PROTECTED = re.compile(
-    r"^(cuda|cuda-drivers.*|nvidia-(open|driver|kernel|firmware|modprobe|persistenced|settings"
-    r"|container).*|libnvidia-.*|linux-(image|modules|headers|nvidia|firmware).*|xserver-xorg.*"
+    r"^(cuda|cuda-drivers.*|nvidia-.*|libnvidia-.*|xserver-xorg.*"
+    r"|linux-(image|modules|headers|generic|nvidia|firmware).*"
     r"|dgx-.*|fwupd.*|docker.*|containerd.*)$"
 )
 ACTION = re.compile(r"^(Inst|Remv) (\S+)")

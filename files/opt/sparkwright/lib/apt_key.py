@@ -39,8 +39,9 @@ def main(argv: list[str]) -> int:
         keys = {path: fingerprints(path) for path in found}
         right = [path for path, prints in keys.items() if prints == [wanted]]
         if not right:
+            have = sorted(itertools.chain(*keys.values()))
             print(
-                f"{args.deb}: its keys are {sorted(itertools.chain(*keys.values()))}, not {wanted}; the "
+                f"{args.deb}: its keys are {have}, not {wanted}; the "
                 "repository's key was replaced, compare the lock with NVIDIA's page",
                 file=sys.stderr,
             )

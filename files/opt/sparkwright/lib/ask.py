@@ -112,8 +112,9 @@ def judge(spec: dict[str, Any], found: dict[str, Any], log: str) -> list[tuple[s
         if not re.search(pattern, log, re.M):
             wrong.append(("log", f"the journal since this start has no line like {pattern!r}"))
     for pattern in spec["log_must_not"]:
-        if hit := re.search(f".*{pattern}.*", log):
-            wrong.append(("log", f"the journal says {hit[0].strip()[:200]!r}"))
+        if hit := re.search(pattern, log, re.M):
+            line = log[log.rfind("\n", 0, hit.start()) + 1 :].splitlines()[0]
+            wrong.append(("log", f"the journal says {line.strip()[:200]!r}"))
     return wrong
 
 

@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,19 +42,17 @@ class Progress:
 
 
 def unpack(spec: dict[str, Any], work: Path) -> Path:
-    """Extract the archive into an empty directory; returns the directory with CMakeLists.txt."""
+    """Extract the archive as the service user; returns the directory with CMakeLists.txt."""
     shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    with tarfile.open(spec["archive"]) as archive:
-        archive.extractall(work / "source", filter="data")
-    found = list((work / "source").glob("**/CMakeLists.txt"))
+    source = work / "source"
+    source.mkdir(parents=True)
+    for place in (work, source):
+        shutil.chown(place, spec["user"], spec["user"])
+    run(["tar", "-xf", spec["archive"], "-C", str(source)], spec, work, lambda _: None)
+    found = list(source.glob("**/CMakeLists.txt"))
     if not found:
         raise BuildError(f"{spec['archive']}: no CMakeLists.txt in it; is it llama.cpp's source?")
-    top = min(found, key=lambda path: len(path.parts)).parent
-    for place, _, names in os.walk(work):
-        for name in [".", *names]:
-            shutil.chown(Path(place) / name, spec["user"], spec["user"])
-    return top
+    return min(found, key=lambda path: len(path.parts)).parent
 
 
 def run(argv: list[str], spec: dict[str, Any], work: Path, on_line: Callable[[str], None]) -> None:
@@ -200,7 +197,7 @@ def main(argv: list[str]) -> int:
         check_program(built / spec["targets"][0], spec)
         progress.say("installing")
         install(spec, built)
-    except (BuildError, OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
+    except (BuildError, OSError, subprocess.CalledProcessError) as error:
         progress.say("failed", f"{error}")
         print(f"build: {error}", file=sys.stderr)
         return 1

@@ -25,10 +25,8 @@ from pathlib import Path
 from typing import IO
 
 CHUNK = 1 << 20
-# Seconds without an answer or a byte; the attempts after it resume (our choice).
-TIMEOUT_S = 60.0
-ATTEMPTS = 4
-WAIT_S = 2.0
+# Seconds without an answer or a byte; the attempts after it resume (all three our choice).
+TIMEOUT_S, ATTEMPTS, WAIT_S = 60.0, 4, 2.0
 PAGE_HINT = "a web page came instead of the file: a login or proxy page"
 
 
@@ -71,11 +69,8 @@ def main(argv: list[str]) -> int:
     job = Job(options.url, options.dest, options.sha256, options.size, options.mode)
     try:
         print(fetch(job))
-    except FetchError as error:
+    except (FetchError, OSError) as error:
         print(f"fetch: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"fetch: {job.dest}: {error}", file=sys.stderr)
         return 1
     return 0
 
@@ -140,8 +135,7 @@ def _download(job: Job, file: IO[bytes]) -> None:
         if attempt == ATTEMPTS:
             break
         time.sleep(WAIT_S * attempt)
-    have = job.partial.stat().st_size
-    raise FetchError(f"{job.shown}: {problem}; {have} bytes are kept, run it again")
+    raise FetchError(f"{job.shown}: {problem}; run it again to go on from there")
 
 
 def _request(job: Job, file: IO[bytes]) -> None:
@@ -149,22 +143,17 @@ def _request(job: Job, file: IO[bytes]) -> None:
     headers = {"User-Agent": "sparkwright", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
-    request = urllib.request.Request(job.url, headers=headers)  # noqa: S310 - checked in _url
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
-        if have and not _continues(answer, have):
-            file.truncate(0)
+    request = urllib.request.Request(job.url, headers=headers)
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        begins = answer.headers.get("Content-Range") or ""
+        if have and not (answer.status == 206 and begins.startswith(f"bytes {have}-")):
+            file.truncate(0)  # a plain 200 starts at zero
             have = 0
         length = answer.headers.get("Content-Length")
         _refuse_length(job, answer, have + int(length) if length else None)
         _copy(job, answer, file, have)
         if length and job.partial.stat().st_size < have + int(length):
             raise ConnectionError(f"the connection ended before {have + int(length)} bytes")
-
-
-def _continues(answer: HTTPResponse, have: int) -> bool:
-    """Does the answer go on where the partial file ends? A plain 200 starts at zero."""
-    begins = (answer.headers.get("Content-Range") or "").startswith(f"bytes {have}-")
-    return answer.status == 206 and begins
 
 
 def _refuse_length(job: Job, answer: HTTPResponse, length: int | None) -> None:

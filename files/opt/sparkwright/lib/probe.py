@@ -6,14 +6,12 @@ nothing needs to be installed before the first question. Standard library only, 
 
 from __future__ import annotations
 
-import datetime
 import grp
 import hashlib
 import json
 import os
 import pwd
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -99,7 +97,7 @@ def packages(spec: Spec) -> State:
 
 
 def user(spec: Spec) -> State:
-    """Home, shell and groups of an account."""
+    """Home and groups of an account; `known` are the groups of the machine."""
     try:
         entry = pwd.getpwnam(spec["name"])
     except KeyError:
@@ -110,8 +108,6 @@ def user(spec: Spec) -> State:
     return {
         "exists": True,
         "home": entry.pw_dir,
-        "shell": entry.pw_shell,
-        "group": main,
         "groups": sorted({main, *extra}),
         "known": known,
     }
@@ -150,7 +146,7 @@ def unit(spec: Spec) -> State:
 
 
 def host(spec: Spec) -> State:
-    """What preflight wants to know, in one piece. `at` is the laptop's clock, seconds."""
+    """What preflight wants to know, in one piece."""
     release = dict(
         line.rstrip().replace('"', "").split("=", 1)
         for line in Path("/etc/os-release").read_text().splitlines()
@@ -160,20 +156,13 @@ def host(spec: Spec) -> State:
         line.split(":")[0]: int(line.split()[1]) * 1024
         for line in Path("/proc/meminfo").read_text().splitlines()
     }
-    machine = Path("/etc/machine-id")
     return {
         "arch": os.uname().machine,
-        "kernel": os.uname().release,
-        "hostname": socket.gethostname(),
         "os": f"{release.get('ID', '?')} {release.get('VERSION_ID', '?')}",
         "python": list(sys.version_info[:2]),
         "mem_total": memory["MemTotal"],
-        "mem_available": memory.get("MemAvailable", memory["MemFree"]),
         "clock": time.time(),
-        "machine_id": machine.read_text().strip() if machine.exists() else "",
-        "zone": datetime.datetime.now().astimezone().tzname(),
         "euid": os.geteuid(),
-        "systemd": Path("/run/systemd/system").is_dir(),
         "tools": {tool: shutil.which(tool) for tool in spec.get("tools", [])},
     }
 
@@ -186,7 +175,6 @@ def disk(spec: Spec) -> State:
     info = os.statvfs(place)
     return {
         "free": info.f_bavail * info.f_frsize,
-        "device": place.stat().st_dev,
         "noexec": bool(info.f_flag & os.ST_NOEXEC),
         "readonly": bool(info.f_flag & os.ST_RDONLY),
     }
@@ -224,7 +212,7 @@ def answer(spec: Spec) -> State:
     """One state; a question that fails says why instead of ending the others."""
     try:
         return KINDS[spec["kind"]](spec)
-    except OSError as error:
+    except (OSError, subprocess.SubprocessError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
 

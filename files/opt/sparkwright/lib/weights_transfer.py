@@ -61,7 +61,7 @@ def transfer(spec: Spec, files: list[File], xet: bool, report: Callable[[int], N
 
 def _start(spec: Spec, home: Path, xet: bool, output: IO[str]) -> subprocess.Popen[str]:
     script = Path(__file__).with_name("weights_child.py")
-    return subprocess.Popen(  # noqa: S603 - our own script with the Python of the spec
+    return subprocess.Popen(
         [spec.hub_python, "-I", str(script)],
         stdin=subprocess.PIPE,
         stdout=output,

@@ -1,0 +1,49 @@
+# Everything that a developer runs. `make` alone lists the targets; each is a line or two.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+PYTHON := .venv/bin/python
+SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh')
+
+include tests/lab/lab.mk
+
+.PHONY: help lab-host setup demo test lint pytest test-cuda
+help: ## this list
+	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@echo "  lab, lab-down, clean-cache: machines to try things on, their end, the end of the cache"
+	@echo "Deploying needs none of them: docs/quickstart.md."
+
+# Says at once what is missing, and what would happen here.
+lab-host:
+	@missing=; [ "$$(uname)" = Linux ] || missing="Linux (this is $$(uname))"; \
+	[ "$$(id -u)" = 0 ] || missing="$${missing:+$$missing and }root (use sudo)"; \
+	[ -z "$$missing" ] || { echo "missing: $$missing"; echo "It would install packages and .venv" \
+	"(scripts/setup.sh), build a Debian root in ~/.cache/sparkwright-lab, boot machines on a" \
+	"network of their own, deploy to them over SSH, and remove them."; exit 1; } >&2
+
+setup: ## make .venv and install what lint, tests and lab need
+	@bash scripts/setup.sh </dev/null
+
+demo: lab-host setup ## boot two lab machines, converge them twice, ask them, take them down
+	@$(PYTHON) -m tests.e2e.demo </dev/null
+
+test: ## set-up, lint and every test; the last line says how it went and how long it took
+	@rc=0; $(MAKE) --no-print-directory lab-host setup lint pytest || rc=$$?; \
+	if [ $$rc = 0 ]; then word=passed; else word=FAILED; fi; \
+	echo "make test: $$word in $$SECONDS s"; exit $$rc
+
+lint: ## ruff, ruff format --check, mypy --strict, shellcheck
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	shellcheck $(SCRIPTS)
+
+pytest: ## every test without set-up and lint; ARGS='-m "not lab"' leaves the machines out
+	$(PYTHON) -m pytest tests $(ARGS) </dev/null
+
+test-cuda: setup ## compile CUDA files of llama.cpp for sm_121a with an nvcc 13; needs no GPU
+	@$(PYTHON) -m tests.cuda </dev/null
+
+lab: lab-host setup

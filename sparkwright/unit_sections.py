@@ -1,0 +1,38 @@
+"""The lines that every unit of a served model has, with their reasons."""
+
+from __future__ import annotations
+
+SERVICE_POLICY: tuple[str, ...] = (
+    # Not always: an engine that was told to stop stays stopped.
+    "Restart=on-failure",
+    "TimeoutStopSec=90",
+    # The engine dies before sshd does.
+    "OOMScoreAdjust=800",
+    "OOMPolicy=kill",
+    # "unlimited" is a word that systemd ignores; limits.conf does not reach services.
+    "LimitMEMLOCK=infinity",
+    "LogRateLimitIntervalSec=30",
+    "LogRateLimitBurst=2000",
+)
+
+# What CUDA survives. Left out on purpose: MemoryDenyWriteExecute= (CUDA compiles at run time),
+# PrivateDevices= (no GPU), ProcSubset=pid (ggml reads /proc/meminfo).
+HARDENING: tuple[str, ...] = (
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "ProtectSystem=strict",
+    "ProtectHome=yes",
+    "PrivateTmp=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectControlGroups=yes",
+    "ProtectClock=yes",
+    "ProtectHostname=yes",
+    "RestrictSUIDSGID=yes",
+    "RestrictRealtime=yes",
+    "RestrictNamespaces=yes",
+    "LockPersonality=yes",
+    "SystemCallArchitectures=native",
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK",
+)

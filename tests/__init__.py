@@ -1,0 +1,1 @@
+"""Tests of sparkwright; `tests.lab` boots the machines that they need."""

@@ -1,0 +1,1 @@
+"""Case files of facts and operations, in the shape of pyinfra's own."""

@@ -1,0 +1,1 @@
+"""End to end: real machines, the real deploy, converged twice."""

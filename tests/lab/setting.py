@@ -1,0 +1,36 @@
+"""What the machines of a run have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .keys import Keys
+from .records import Record
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A folder of the host that machines see.
+
+    + target: absolute path in the machine
+    """
+
+    source: Path
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all machines of a run share.
+
+    + furnish: called with the root of each new machine, to write the upstream's address
+    """
+
+    record: Record
+    keys: Keys
+    base: Path
+    binds: Sequence[Bind] = ()
+    furnish: Callable[[Path], None] = lambda root: None

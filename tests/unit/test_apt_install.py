@@ -1,0 +1,193 @@
+"""What apt may do: texts in the shape of `apt-get -s install`, and the program with a fake apt."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.machine_case import program
+
+APT = program("apt_install")
+HEAD = """NOTE: This is only a simulation!
+      apt-get needs root privileges for real execution.
+Reading package lists... Done
+Building dependency tree... Done
+Reading state information... Done
+"""
+TOOLKIT = """The following NEW packages will be installed:
+  cuda-nvcc-13-0 libcublas-13-0
+0 upgraded, 2 newly installed, 0 to remove and 3 not upgraded.
+Inst cuda-driver-dev-13-0 (13.0.96-1 NVIDIA CUDA:ubuntu2404/sbsa [arm64])
+Inst cuda-nvcc-13-0 (13.0.88-1 NVIDIA CUDA:ubuntu2404/sbsa [arm64])
+Inst libcublas-13-0 [13.0.0] (13.1.1.3-1 NVIDIA CUDA:ubuntu2404/sbsa [arm64]) []
+Inst linux-libc-dev (6.8.0-88.89 Ubuntu:24.04/noble-updates [arm64])
+Inst libc6:armhf (2.39-0ubuntu8 Ubuntu:24.04/noble [armhf])
+Conf cuda-nvcc-13-0 (13.0.88-1 NVIDIA CUDA:ubuntu2404/sbsa [arm64])
+Conf libcublas-13-0 (13.1.1.3-1 NVIDIA CUDA:ubuntu2404/sbsa [arm64])
+"""
+PULLED = "apt would install or change {} (pulled in)"
+
+
+def inst(name: str) -> str:
+    return f"Inst {name} (580.95.05-0 Ubuntu:24.04/noble [arm64])\n"
+
+
+def test_toolkit_and_build_packages_are_fine() -> None:
+    assert APT.refused(HEAD + TOOLKIT, ["cuda-nvcc-13-0=13.0.88-1", "libcublas-13-0"]) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cuda",
+        "cuda-drivers",
+        "cuda-drivers-580",
+        "nvidia-open",
+        "nvidia-open-580",
+        "nvidia-driver-580-open",
+        "nvidia-utils-580",
+        "nvidia-dkms-580-open",
+        "nvidia-compute-utils-580-server",
+        "nvidia-headless-580",
+        "nvidia-kernel-source-580-open",
+        "nvidia-firmware-580-580.95.05",
+        "nvidia-fabricmanager-580",
+        "nvidia-persistenced",
+        "nvidia-modprobe",
+        "nvidia-container-toolkit",
+        "nvidia-cuda-toolkit",  # Ubuntu's own nvcc 12.0, in front of the right one on PATH
+        "libnvidia-compute-580",
+        "libnvidia-container1",
+        "linux-image-6.14.0-1013-nvidia",
+        "linux-modules-6.14.0-1013-nvidia",
+        "linux-headers-generic",
+        "linux-generic-hwe-24.04",
+        "linux-nvidia-hwe-24.04",
+        "linux-firmware",
+        "xserver-xorg-video-nvidia-580",
+        "dgx-release",
+        "docker-ce",
+        "docker.io",
+        "containerd.io",
+        "libnvidia-compute-580:arm64",
+    ],
+)
+def test_what_belongs_to_the_system_is_refused(name: str) -> None:
+    text = HEAD + TOOLKIT + inst(name) + f"Conf {name} (580.95.05-0 [arm64])\n"
+    assert APT.refused(text, ["cuda-nvcc-13-0"]) == [PULLED.format(name)]
+    upgrade = HEAD + f"Inst {name} [570.1] (580.95.05-0 Ubuntu:24.04/noble [arm64])\n"
+    assert APT.refused(upgrade, []) == [PULLED.format(name)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cuda-nvcc-13-0", "cuda-driver-dev-13-0", "cuda-toolkit-config-common", "linux-libc-dev",
+     "libcublas-dev-13-0", "build-essential", "gpg", "python3-venv", "cmake", "ninja-build"],
+)  # fmt: skip
+def test_what_we_need_is_not_refused(name: str) -> None:
+    assert APT.refused(HEAD + inst(name), [name]) == []
+
+
+def test_asking_for_a_driver_by_name_is_refused_too() -> None:
+    assert APT.refused(inst("cuda-drivers"), ["cuda-drivers=580.1"]) == [
+        "apt would install or change cuda-drivers (asked for by name)"
+    ]
+
+
+def test_every_removal_is_refused() -> None:
+    text = "Remv libfoo1 [1.0] [bar:arm64 ]\nRemv nvidia-driver-580 [580.95]\n" + inst("bar")
+    assert APT.refused(HEAD + text, ["bar"]) == [
+        "apt would remove libfoo1",
+        "apt would remove nvidia-driver-580",
+    ]
+
+
+def test_words_in_other_lines_do_not_matter() -> None:
+    text = "The following packages were kept back:\n  nvidia-open linux-image-generic\n"
+    assert APT.refused(HEAD + text + "Conf nvidia-open (1)\n Inst nvidia-open\n", []) == []
+
+
+# --- the program, with an apt-get that only notes ----------------------------------------------
+
+
+class FakeApt:
+    """An apt-get on PATH: prints a simulation, notes what it was asked."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.log = root / "log"
+        self.log.touch()
+        (root / "simulation").write_text(HEAD + TOOLKIT)
+        tool = root / "apt-get"
+        tool.write_text(f"""#!/bin/sh
+echo "$DEBIAN_FRONTEND $LC_ALL $*" >>{self.log}
+case " $* " in
+*" update "*) rm -f {root}/stale ;;
+*" -s "*) if [ -e {root}/stale ]; then echo 'E: Unable to locate package' >&2; exit 100; fi
+          if [ -e {root}/unknown ]; then echo 'E: Unable to locate package' >&2; exit 100; fi
+          cat {root}/simulation ;;
+*) if [ -e {root}/broken ]; then echo 'E: dpkg was interrupted' >&2; exit 100; fi ;;
+esac
+""")
+        tool.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{root}:{os.environ['PATH']}")
+
+    def asked(self) -> list[str]:
+        """The verbs, in order."""
+        words = [line.split() for line in self.log.read_text().splitlines()]
+        return [
+            "simulate" if "-s" in line else next(w for w in line if w in ("install", "update"))
+            for line in words
+        ]
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApt:
+    return FakeApt(tmp_path, monkeypatch)
+
+
+def test_it_simulates_and_then_installs(apt: FakeApt) -> None:
+    assert APT.main(["cuda-nvcc-13-0=13.0.88-1"]) == 0
+    assert apt.asked() == ["simulate", "install"]
+    for line in apt.log.read_text().splitlines():
+        assert line.startswith("noninteractive C.UTF-8 ")
+        assert line.endswith(" install cuda-nvcc-13-0=13.0.88-1")
+        assert "--no-install-recommends" in line
+        assert "DPkg::Lock::Timeout=600" in line
+
+
+def test_a_refusal_installs_nothing(apt: FakeApt, capsys: pytest.CaptureFixture[str]) -> None:
+    (apt.root / "simulation").write_text(inst("nvidia-open") + "Remv libfoo [1]\n")
+    assert APT.main(["gpg"]) == 1
+    assert apt.asked() == ["simulate"]
+    assert capsys.readouterr().err == (
+        "apt: refused, nothing was installed: apt would install or change nvidia-open (pulled "
+        "in); apt would remove libfoo; sparkwright never changes driver, kernel, firmware or "
+        "container toolkit\n"
+    )
+
+
+def test_stale_lists_are_updated_once(apt: FakeApt) -> None:
+    (apt.root / "stale").touch()
+    assert APT.main(["gpg"]) == 0
+    assert apt.asked() == ["simulate", "update", "simulate", "install"]
+
+
+def test_an_unknown_package_is_one_line(apt: FakeApt, capsys: pytest.CaptureFixture[str]) -> None:
+    (apt.root / "unknown").touch()
+    assert APT.main(["gpg", "cmake"]) == 1
+    assert apt.asked() == ["simulate", "update", "simulate"]
+    assert capsys.readouterr().err == (
+        "apt: cannot install gpg cmake: E: Unable to locate package; look at the machine's apt "
+        "sources\n"
+    )
+
+
+def test_a_failed_install_shows_apts_own_words(
+    apt: FakeApt, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (apt.root / "broken").touch()
+    assert APT.main(["gpg"]) == 100
+    assert capsys.readouterr().err == "apt: install of gpg failed:\nE: dpkg was interrupted\n"

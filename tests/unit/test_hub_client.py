@@ -1,0 +1,159 @@
+"""The Hub client's environment: what is missing for it, and the program that makes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkwright.hub_client import PROOF, plan, probes
+from sparkwright.paths import FILES
+from sparkwright.resources import State
+from tests.unit.machine_case import HASH, program
+
+ROOT = "/opt/sparkwright/hub-client"
+VENV = program("make_venv")
+
+
+def machine(
+    current: str | None = None, stamp: str | None = None, rc: int = 0, python: str = "Python 3.12.3"
+) -> list[State]:
+    return [
+        {"rc": 0, "out": f"{python}\n"},
+        {"type": "link", "target": current} if current else {"type": "missing"},
+        {"type": "file", "text": stamp} if stamp else {"type": "missing"},
+        {"rc": rc, "out": ""},
+    ]
+
+
+def name_of(**answers: str) -> str:
+    job = plan("/opt/sparkwright", HASH, machine(**answers)).job  # type: ignore[arg-type]
+    assert job is not None
+    return job.digest
+
+
+NAME = name_of()
+
+
+def test_a_finished_machine_needs_nothing() -> None:
+    assert plan("/opt/sparkwright", HASH, machine(NAME, f"{NAME}\n")).drift == ()
+
+
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        (machine(), f"no environment {NAME}"),
+        (machine("other", NAME), f"no environment {NAME}"),
+        (machine(NAME), f"no environment {NAME}"),
+        (machine(NAME, "other"), f"no environment {NAME}"),
+        (machine(NAME, NAME, rc=1), "does not import"),
+        (machine(NAME, NAME, rc=127), "does not import"),
+    ],
+)
+def test_each_damage_makes_it_anew(states: list[State], why: str) -> None:
+    found = plan("/opt/sparkwright", HASH, states)
+    assert found.drift == (f"{ROOT}/current: {why}",)
+    assert found.job is not None
+    assert found.job.stamp == f"{ROOT}/{NAME}/.stamp"
+    assert found.job.spec["dest"] == f"{ROOT}/{NAME}"
+
+
+def test_other_requirements_or_another_python_give_another_environment() -> None:
+    other = plan("/opt/sparkwright", "cd" * 32, machine(NAME, NAME)).job
+    assert other is not None
+    assert other.digest != NAME
+    assert name_of(python="Python 3.13.1") != NAME
+
+
+def test_answers_that_failed_mean_that_nothing_is_there() -> None:
+    assert plan("/opt/sparkwright", HASH, [{"error": "OSError"}] * 4).job is not None
+
+
+def test_the_proof_and_the_requirements_name_the_same_version() -> None:
+    text = (FILES / "opt/sparkwright/requirements/hub-client.txt").read_text()
+    version = PROOF.split("'")[1]
+    assert f"huggingface-hub=={version}" in text.lower().replace("_", "-")
+
+
+def test_prune_removes_all_but_the_current(tmp_path: Path) -> None:
+    root = tmp_path / "a prefix/hub-client"
+    job = plan(f"{tmp_path}/a prefix", HASH, machine())
+    assert job.job is not None
+    for name in (job.job.digest, "old", "older"):
+        (root / name).mkdir(parents=True)
+    (root / "current").symlink_to("old")
+    for command in (*job.before, *job.after):
+        subprocess.run(["sh", "-c", command.shell], check=True)
+    assert sorted(path.name for path in root.iterdir()) == sorted(["current", job.job.digest])
+    assert str((root / "current").readlink()) == job.job.digest
+
+
+def test_the_import_is_tried_in_the_current_environment() -> None:
+    assert probes("/p")[3]["argv"][0] == "/p/hub-client/current/bin/python"
+
+
+# --- files/opt/sparkwright/lib/make_venv.py ----------------------------------------------------
+
+
+def make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: str, proof: str, fake: str = ""
+) -> tuple[int, dict[str, str], Path]:
+    """Run the program; no package is named, so nothing is asked of any registry."""
+    tools = tmp_path / "fake_tools"
+    tools.mkdir(exist_ok=True)
+    python = tools / "python3"
+    python.write_text(f'#!/bin/sh\n{fake}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    (tmp_path / "requirements.txt").write_text(requirements)
+    dest = tmp_path / "d1gest"
+    spec = {
+        "requirements": f"{tmp_path}/requirements.txt",
+        "dest": str(dest),
+        "proof": proof,
+        "stamp": f"{dest}/.stamp",
+        "digest": "d1gest",
+        "progress": f"{tmp_path}/progress",
+    }
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    status = VENV.main([f"{tmp_path}/spec.json"])
+    return status, json.loads((tmp_path / "progress").read_text()), dest
+
+
+def test_an_environment_is_stamped_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "d1gest").mkdir()
+    (tmp_path / "d1gest/leftover").touch()
+    status, progress, dest = make(tmp_path, monkeypatch, "", "import sys")
+    assert (status, progress["phase"]) == (0, "done")
+    assert (dest / ".stamp").read_text() == "d1gest"
+    assert not (dest / "leftover").exists()
+    assert (dest / "bin/python").exists()
+
+
+@pytest.mark.parametrize(
+    ("requirements", "proof", "fake", "message"),
+    [
+        ("", "raise SystemExit('wrong version')", "", "python: wrong version"),
+        ("", "import no_such_module", "",
+         "python: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("", "1", "echo 'no ensurepip' >&2; exit 1", "python3: no ensurepip"),
+        # A requirement without a hash is refused before any index is asked.
+        ("./nothing-here", "1", "", "python: "),
+    ],
+)  # fmt: skip
+def test_a_failure_leaves_no_stamp(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requirements: str,
+    proof: str,
+    fake: str,
+    message: str,
+) -> None:
+    status, progress, dest = make(tmp_path, monkeypatch, requirements, proof, fake)
+    assert (status, progress["phase"]) == (1, "failed")
+    assert progress["message"].startswith(message)
+    assert not (dest / ".stamp").exists()
