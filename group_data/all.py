@@ -20,21 +20,21 @@ verify = "fast"
 memory_reserve_gib = 12
 
 # --- The machines ---------------------------------------------------------------------------
-arch = "aarch64"
-os_releases = ["ubuntu 24.04"]
-gpu_required = True
-gpu_compute_capability = "12.1"
+arch = "aarch64"  # as `uname -m` says; a DGX Spark is aarch64
+os_releases = ["ubuntu 24.04"]  # ID and VERSION_ID of /etc/os-release; DGX OS 7 says this
+gpu_required = True  # False: for a machine without a GPU, such as one of the lab
+gpu_compute_capability = "12.1"  # GB10, as nvidia-smi says
 gpu_driver_min = 580  # CUDA 13.x needs driver 580 or newer (NVIDIA's CUDA release notes)
-cuda_required = True
+cuda_required = True  # False: no toolkit is looked for (llama_cpp_backend = "cpu")
 cuda_version_min = "13.0"
 clock_offset_max_s = 60  # apt refuses a Release file from the future; TLS fails as well
 min_free_gib = 10  # free space wanted beside what the recipes still need to fetch
 
 # --- Where things live on a machine -----------------------------------------------------------
-prefix = "/opt/sparkwright"
-data_dir = "/srv/sparkwright"
-etc_dir = "/etc/sparkwright"
-service_user = "llm"
+prefix = "/opt/sparkwright"  # software: builds and the Hub client
+data_dir = "/srv/sparkwright"  # weights, vocabulary, caches: the large file system
+etc_dir = "/etc/sparkwright"  # the API key
+service_user = "llm"  # runs the servers, builds and downloads; it has no login
 
 # --- llama.cpp -----------------------------------------------------------------------------------
 llama_cpp_backend = "cuda"  # cuda, or cpu for a machine without a GPU
@@ -46,14 +46,15 @@ llama_cpp_build_jobs = 0  # 0: one per core
 llama_cpp_keep = 2  # the one in use and the one before it
 
 # --- Packages and weights ------------------------------------------------------------------------
-packages_extra: list[str] = []
+packages_extra: list[str] = []  # more packages, from the machine's own apt sources
 weights_stall_s = 300  # no new byte for this long: the transfer is killed and tried without xet
 weights_adopt_dirs: list[str] = []  # directories with files from earlier hand downloads
-ollama_url = "http://127.0.0.1:11434"
+ollama_url = "http://127.0.0.1:11434"  # asked to unload its models before a start
 
 # --- pyinfra -------------------------------------------------------------------------------------
-_sudo = True
+_sudo = True  # every command; sparks.yaml may name a password (sudo)
+# TCP_NODELAY and keepalive: sparkwright/ssh_transport.py.
 ssh_paramiko_connect_kwargs = {"transport_factory": transport}
-lock_file = "artifacts.lock.yaml"
-recipe_dirs = ["recipes"]
-serve: list[object] = []
+lock_file = "artifacts.lock.yaml"  # sparks.yaml says it as artifacts: {lock: ...}
+recipe_dirs = ["recipes"]  # sparks.yaml says it as recipes: [...]
+serve: list[object] = []  # what a machine serves: names, or maps as in sparks.yaml

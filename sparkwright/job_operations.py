@@ -31,6 +31,18 @@ def _read(text: str) -> dict[str, Any]:
 
 def watch(state: Any, host: Any, job: Job) -> bool:
     """Follow a job until its unit is gone; True when its mark then holds the digest."""
+    try:
+        return _follow(host, job)
+    except ConnectionError:
+        report.record("problem", host, f"{job.label}: the connection was lost while it ran")
+        logger.error(
+            f"{host.print_prefix}{job.label}: the connection was lost; the work goes on in "
+            f"{job.unit}, run again to join it"
+        )
+        return False
+
+
+def _follow(host: Any, job: Job) -> bool:
     specs: list[Spec] = [
         {"kind": "unit", "name": job.unit},
         {"kind": "path", "path": f"{job.directory}/progress", "text": True},

@@ -49,6 +49,15 @@ def served(
 
 def watch_start(state: Any, host: Any, name: str, item: Planned) -> bool:
     """Follow a start until the unit serves (its health gate has passed) or fails."""
+    try:
+        return _follow(host, name, item)
+    except ConnectionError:
+        report.record("problem", host, f"{name}: the connection was lost while it started")
+        logger.error(f"{host.print_prefix}{name}: the connection was lost; run again")
+        return False
+
+
+def _follow(host: Any, name: str, item: Planned) -> bool:
     began = said = time.monotonic()
     while True:
         unit = ask(host, [{"kind": "unit", "name": name}])[0]

@@ -17,28 +17,6 @@ from tests.lab.machine import Machine
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = str(Path(sys.executable).with_name("sparkwright"))
 
-# What a lab machine is, said as data. The build is the real llama.cpp through the same cmake
-# argument builder; -O0 because a CPU build at -O3 takes 14.7 CPU-minutes and at -O0 six
-# (measured on two Xeon cores), and the model is tiny.
-LAB_SETTINGS: dict[str, Any] = {
-    "arch": os.uname().machine,
-    "os_releases": ["debian 12"],
-    "gpu_required": False,
-    "cuda_required": True,
-    "memory_reserve_gib": 4,
-    "min_free_gib": 1,
-    "llama_cpp_backend": "cpu",
-    "llama_cpp_cmake_flags": [
-        "-DCMAKE_BUILD_TYPE=Debug",
-        "-DCMAKE_C_FLAGS_DEBUG=-O0",
-        "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
-        "-DGGML_NATIVE=OFF",
-    ],
-    "llama_cpp_build_env": {"CCACHE_DIR": "/var/cache/ccache", "CCACHE_UMASK": "000"},
-    "packages_extra": ["ccache"],
-}
-
-
 @dataclass(frozen=True)
 class Process:
     """A unit's main process: what must not change when nothing has to."""
@@ -48,8 +26,8 @@ class Process:
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    """The lab's settings with a few changed."""
-    return {**LAB_SETTINGS, **changes}
+    """What the end-to-end runs want beside the lab's own settings: the CUDA task as well."""
+    return {"cuda_required": True, **changes}
 
 
 def sparkwright(

@@ -75,13 +75,16 @@ def test_a_dry_run_on_a_converged_fleet_reports_nothing(site: Site) -> None:
 
 def test_a_unit_edited_by_hand_is_named_and_repaired(site: Site) -> None:
     before = site.processes()
-    site.one.ssh(f"sudo sed -i 's/^Nice=.*//; s/RestartSec=.*/RestartSec=1/' /etc/systemd/system/{UNIT}")
+    site.one.ssh(
+        f"sudo sed -i 's/^Nice=.*//; s/RestartSec=.*/RestartSec=1/' /etc/systemd/system/{UNIT}"
+    )
     changes = repaired(site, f"/etc/systemd/system/{UNIT}: content differs")
     assert not [what for what in changes if "tiny-llama" in what]
     after = site.processes()
-    assert after["spark-2/llm-tiny-llama-llamacpp.service"] == before[
-        "spark-2/llm-tiny-llama-llamacpp.service"
-    ]
+    assert (
+        after["spark-2/llm-tiny-llama-llamacpp.service"]
+        == before["spark-2/llm-tiny-llama-llamacpp.service"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,9 @@ def test_a_recipe_no_longer_listed_is_removed_and_its_weights_stay(site: Site) -
 
 
 def test_openai_harmony_loads_with_the_rendered_environment(site: Site) -> None:
-    site.one.ssh("python3 -m venv /tmp/harmony && /tmp/harmony/bin/pip -q install openai-harmony==0.0.8")
+    site.one.ssh(
+        "python3 -m venv /tmp/harmony && /tmp/harmony/bin/pip -q install openai-harmony==0.0.8"
+    )
     pid = support.process(site.one, UNIT).pid
     environ = site.one.ssh(f"sudo cat /proc/{pid}/environ").stdout.split("\0")
     names = [entry for entry in environ if entry.startswith("TIKTOKEN_")]
@@ -153,7 +158,7 @@ def test_openai_harmony_loads_with_the_rendered_environment(site: Site) -> None:
     load = "from openai_harmony import load_harmony_encoding as l; print(l('HarmonyGptOss').name)"
     words = " ".join(f"'{name}'" for name in names)
     out = site.one.ssh(
-        f"sudo unshare --net runuser -u llm -- env -i {words} /tmp/harmony/bin/python -c \"{load}\""
+        f'sudo unshare --net runuser -u llm -- env -i {words} /tmp/harmony/bin/python -c "{load}"'
     )
     assert "HarmonyGptOss" in out.stdout
 
