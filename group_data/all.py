@@ -26,7 +26,7 @@ gpu_required = True  # False: for a machine without a GPU, such as one of the la
 gpu_compute_capability = "12.1"  # GB10, as nvidia-smi says
 gpu_driver_min = 580  # CUDA 13.x needs driver 580 or newer (NVIDIA's CUDA release notes)
 cuda_required = True  # False: no toolkit is looked for (llama_cpp_backend = "cpu")
-cuda_version_min = "13.0"
+cuda_version_min = "13.0"  # what DGX OS ships, and what the lock would install
 clock_offset_max_s = 60  # apt refuses a Release file from the future; TLS fails as well
 min_free_gib = 10  # free space wanted beside what the recipes still need to fetch
 

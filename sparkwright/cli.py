@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 
 from sparkwright import cli_check, cli_converge, cli_lock
 from sparkwright.errors import SparkwrightError
@@ -19,6 +21,9 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
 }
 
 
+INTERRUPTED = 130  # as shells say it: 128 + SIGINT
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Dispatch to a command; a problem of the user's files is one message and exit 2."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -27,11 +32,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, (_, text) in COMMANDS.items():
         commands.add_parser(name, help=text, add_help=False)
     chosen = parser.parse_args(words[:1]).command
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         return COMMANDS[chosen][0](words[1:])
     except SparkwrightError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # pyinfra itself would exit with 0
+        print(
+            "interrupted; builds and downloads that were started go on, the next run joins them",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """A polite end counts as Ctrl-C, so that pyinfra ends with us."""
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
                     "changes": outcome.of("changed"),
                     "accepted": outcome.of("accepted"),
                     "problems": outcome.of("problem"),
+                    "log": outcome.log if bad else "",
                 },
                 indent=1,
             )
@@ -45,7 +46,8 @@ def main(argv: Sequence[str]) -> int:
         return 2 if bad else 0
     for row in outcome.of("accepted"):
         print(f"{row['host']}: {row['what']} answered its question")
-    if bad:
-        print("\n".join(row["what"] for row in outcome.of("problem")))
+    # A line about the lock is every machine's; once is enough.
+    for what in dict.fromkeys(row["what"] for row in outcome.of("problem") if bad):
+        print(what)
     print(f"{count} operation(s) changed something" + ("; the run FAILED" if bad else ""))
     return 2 if bad else 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkwright.llama_flags import newest_nvcc
+from sparkwright.llama_flags import newest_nvcc, nvcc_probe
 from sparkwright.paths import LIB
-from sparkwright.resources import Command, File, Spec, State, quote
+from sparkwright.resources import Command, File, Spec, State, attributes, quote
 
 KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
 SOURCES = "/etc/apt/sources.list.d/sparkwright-cuda.sources"
@@ -30,6 +31,14 @@ class Repository:
     keyring_url: str
     keyring_sha256: str
     packages: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ToolkitPlan:
+    """What differs, and the commands that mend it; nothing when the toolkit is as wanted."""
+
+    drift: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 def numbers(version: str) -> list[int]:
@@ -72,29 +81,39 @@ def install(repository: Repository) -> list[Command]:
     The keyring deb is not installed: it would add NVIDIA's own source list and pin. Only its key
     is taken out, and only when its fingerprint is the pinned one.
     """
+    return [
+        *_key(repository),
+        *[command for file in files(repository) for command in file.fix([])],
+        _packages(repository, repository.packages, f"--update {SOURCES} "),
+    ]
+
+
+def files(repository: Repository) -> list[File]:
+    """The pin, and then the source that it holds in check."""
+    return [File(PIN, pin_text(repository)), File(SOURCES, sources_text(repository))]
+
+
+def _key(repository: Repository) -> list[Command]:
     deb = "/run/sparkwright/cuda-keyring.deb"
     fetch = (
         f"mkdir -p /run/sparkwright && python3 {LIB}/fetch.py "
         f"{quote(repository.keyring_url, deb)} --sha256 {repository.keyring_sha256}"
     )
     key = f"python3 {LIB}/apt_key.py {quote(deb, KEYRING)} --fingerprint {repository.fingerprint}"
-    words = [f"{name}={version}" for name, version in sorted(repository.packages.items())]
-    return [
-        Command(fetch),
-        Command(key),
-        *File(PIN, pin_text(repository)).fix([]),
-        *File(SOURCES, sources_text(repository)).fix([]),
-        Command(
-            f"apt-get -q update -o Dir::Etc::sourcelist={SOURCES} -o Dir::Etc::sourceparts=- "
-            "-o APT::Get::List-Cleanup=0"
-        ),
-        Command(f"python3 {LIB}/apt_install.py {quote(*words)}"),
-    ]
+    return [Command(fetch), Command(key)]
 
 
-def proof(minimum: str, nvcc_probe: Spec) -> Command:
-    """A command that fails when the installation left no new enough nvcc."""
-    shell = nvcc_probe["argv"][2]
+def _packages(repository: Repository, names: Iterable[str], update: str = "") -> Command:
+    words = [f"{name}={repository.packages[name]}" for name in sorted(names)]
+    return Command(f"python3 {LIB}/apt_install.py {update}{quote(*words)}")
+
+
+def proof(minimum: str, question: Spec) -> Command:
+    """A command that fails when the installation left no new enough nvcc.
+
+    + question: what `nvcc_probe` gives
+    """
+    shell = question["argv"][2]
     wanted = ".".join(str(n) for n in numbers(minimum))
     return Command(
         f"{{ {shell}; }} | while read -r path version; do printf '%s\\n' {wanted} \"$version\" | "
@@ -110,3 +129,59 @@ def drift(states: Sequence[State], minimum: str) -> list[str]:
     path, version = newest_nvcc(states[0])
     have = f"{path} is {version}" if path else "no nvcc in $CUDA_HOME or /usr/local/cuda*"
     return [f"CUDA toolkit: {have}, {minimum} or newer is needed"]
+
+
+def probes(packages: Iterable[str]) -> list[Spec]:
+    """Questions: which nvcc, and what is there of our own source, pin, key and packages."""
+    # No keyring, no trust database, no home: gpg makes and needs none of them then.
+    quiet = "--batch --no-options --no-keyring --trust-model always --homedir /nonexistent"
+    show = f"gpg {quiet} --with-colons --show-keys {KEYRING}"
+    return [
+        nvcc_probe(),
+        {"kind": "path", "path": PIN},
+        {"kind": "path", "path": SOURCES},
+        {"kind": "path", "path": KEYRING},
+        {
+            "kind": "run",
+            "argv": ["sh", "-c", f"if [ -e {SOURCES} ] || [ -e {PIN} ]; then {show}; fi"],
+        },
+        {"kind": "packages", "names": sorted(packages)},
+    ]
+
+
+def ours(states: Sequence[State]) -> bool:
+    """Whether the toolkit came from us; DGX OS' own has neither our source nor our pin."""
+    return any(state.get("type", "missing") != "missing" for state in states[1:3])
+
+
+def plan(repository: Repository, minimum: str, states: Sequence[State]) -> ToolkitPlan:
+    """Install everything when nvcc is absent or old; else mend what is ours, and only that."""
+    old = drift(states, minimum)
+    if old:
+        return ToolkitPlan(tuple(old), (*install(repository), proof(minimum, nvcc_probe())))
+    if not ours(states):
+        return ToolkitPlan()
+    found, commands = _key_drift(repository, states[3], states[4]), []
+    if found:
+        commands += _key(repository)
+    for file, state in zip(files(repository), states[1:3], strict=True):
+        wrong = file.drift([state])
+        found += wrong
+        commands += file.fix([state]) if wrong else []
+    # Any version will do: a newer one that somebody chose is not taken back.
+    gone = sorted(set(repository.packages) - set(states[5].get("versions", {})))
+    found += [f"package {name}: not installed" for name in gone]
+    commands += [_packages(repository, gone)] if gone else []
+    return ToolkitPlan(tuple(found), tuple(commands))
+
+
+def _key_drift(repository: Repository, file: State, shown: State) -> list[str]:
+    """A key is known by its fingerprint; apt reads it as an account of its own, hence the mode."""
+    if file.get("type") != "file":
+        return [f"{KEYRING}: {file.get('type', 'unreadable')}, not a file"]
+    rows = [line.split(":") for line in shown.get("out", "").splitlines()]
+    prints = [after[9] for row, after in itertools.pairwise(rows) if row[0] == "pub"]
+    found = attributes(file, {"owner": "root", "group": "root", "mode": "0644"})
+    if prints != [repository.fingerprint.replace(" ", "").upper()]:
+        found.insert(0, f"its keys are {prints}, not {repository.fingerprint}")
+    return [f"{KEYRING}: {', '.join(found)}"] if found else []

@@ -8,7 +8,6 @@ from pyinfra.api import operation
 from sparkwright import cuda, report
 from sparkwright.artifacts import Artifact
 from sparkwright.facts import ask
-from sparkwright.llama_flags import nvcc_probe
 from sparkwright.operations import Commands, as_pyinfra, guarded
 from sparkwright.site import need
 
@@ -17,18 +16,18 @@ from sparkwright.site import need
 @guarded
 def toolkit(minimum: str, repository: Artifact, keyring: Artifact) -> Commands:
     """
-    Install the minimal CUDA package set when no nvcc of at least *minimum* is found.
+    Install the minimal CUDA package set when no nvcc of at least *minimum* is found; where we
+    did that once, keep source, pin, key and packages as they were made.
 
     + minimum: version, like 13.0
     + repository: apt repository with fingerprint and package versions
     + keyring: the deb that carries the repository's key
     """
 
-    found = cuda.drift(ask(host, [nvcc_probe()]), minimum)
-    if not found:
+    states = ask(host, cuda.probes(repository.packages or {}))
+    if cuda.satisfied(states[0], minimum) and not cuda.ours(states):
         host.noop("the toolkit is new enough")
         return
-    report.drift(host, found)
     wanted = cuda.Repository(
         url=need(repository.url),
         fingerprint=need(repository.fingerprint),
@@ -36,4 +35,9 @@ def toolkit(minimum: str, repository: Artifact, keyring: Artifact) -> Commands:
         keyring_sha256=need(keyring.sha256),
         packages=need(repository.packages),
     )
-    yield from map(as_pyinfra, [*cuda.install(wanted), cuda.proof(minimum, nvcc_probe())])
+    plan = cuda.plan(wanted, minimum, states)
+    if not plan.drift:
+        host.noop("the toolkit is as we installed it")
+        return
+    report.drift(host, list(plan.drift))
+    yield from map(as_pyinfra, plan.commands)

@@ -12,6 +12,7 @@ from sparkwright.fleet import Fleet, Spark, load_fleet
 from sparkwright.fleet_jump import configured_jump, write_ssh_config
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.fleet_ssh import Ssh
+from sparkwright.limits import refuse_pyinfra_options
 
 Groups = dict[str, list[tuple[str, dict[str, object]]]]
 
@@ -20,13 +21,17 @@ def groups_for_pyinfra(project: Path) -> Groups:
     """The groups of the fleet file that SPARKS_FILE names, else of sparks.yaml beside inventory.py.
 
     + project: the directory of inventory.py
-    + raises SystemExit with the message, so that pyinfra ends before it connects to anything
+    + raises SystemExit with the message, so that pyinfra ends before it connects to anything;
+      also when its --limit names nobody, with which it would do nothing and exit with 0
     """
     named = os.environ.get("SPARKS_FILE")
     path = Path(named).expanduser() if named else project / "sparks.yaml"
     try:
         defaults = settings_defaults(project / "group_data/all.py")
-        return to_pyinfra(load_fleet(path, defaults))
+        groups = to_pyinfra(load_fleet(path, defaults))
+        members = {name: [host for host, _ in hosts] for name, hosts in groups.items()}
+        refuse_pyinfra_options(members)
+        return groups
     except SparkwrightError as error:
         raise SystemExit(f"{error}\nNothing was contacted.") from None
 

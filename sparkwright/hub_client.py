@@ -39,14 +39,6 @@ def plan(prefix: str, requirements_sha256: str, states: Sequence[State]) -> JobP
     if linked and stamped and works:
         return JobPlan()
     why = f"no environment {name}" if not (linked and stamped) else "does not import"
-    dest = f"{root}/{name}"
-    job = Job(
-        label="hub-client",
-        digest=name,
-        stamp=f"{dest}/.stamp",
-        program=(f"{LIB}/make_venv.py",),
-        spec={"requirements": REQUIREMENTS, "dest": dest, "proof": PROOF},
-    )
     switch = (
         f"ln -sfn {name} {quote(root)}/.current && "
         f"mv -fT {quote(root)}/.current {quote(root)}/current"
@@ -57,7 +49,17 @@ def plan(prefix: str, requirements_sha256: str, states: Sequence[State]) -> JobP
     )
     return JobPlan(
         (f"{root}/current: {why}",),
-        job,
+        _job(f"{root}/{name}", name),
         (Command(f"mkdir -p {quote(root)}"),),
         (Command(switch), Command(prune)),
+    )
+
+
+def _job(dest: str, name: str) -> Job:
+    return Job(
+        label="hub-client",
+        digest=name,
+        stamp=f"{dest}/.stamp",
+        program=(f"{LIB}/make_venv.py",),
+        spec={"requirements": REQUIREMENTS, "dest": dest, "proof": PROOF},
     )

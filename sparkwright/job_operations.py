@@ -11,7 +11,7 @@ from pyinfra import host as current_host
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, operation
 
-from sparkwright import report
+from sparkwright import interrupts, report
 from sparkwright.facts import ask
 from sparkwright.jobs import Job, JobPlan, describe, start_commands
 from sparkwright.operations import Commands, as_pyinfra, guarded
@@ -57,6 +57,8 @@ def _follow(host: Any, job: Job) -> bool:
             said, at = line, time.monotonic()
         if unit.get("ActiveState") not in ("active", "activating", "deactivating", "reloading"):
             break
+        if interrupts.came():
+            return False
         time.sleep(POLL_S)
     if done.get("text", "").strip() == job.digest:
         logger.info(f"{host.print_prefix}{job.label}: {line}")

@@ -23,8 +23,8 @@ class Job:
     + spec: what the program needs to know; `progress` is added
     + user: account that runs it
     + properties: further systemd properties of the transient unit
-    + secret: text of a file that only `user` may read; written just before the start to
-      `secret_file`, removed when the work ends
+    + secret: text of a file that only `user` may read; written by the very command that starts
+      the work, to `secret_file`, and removed by systemd however the work ends
     """
 
     label: str
@@ -77,16 +77,53 @@ def start_commands(job: Job) -> list[Command]:
     if job.stamp:
         spec |= {"stamp": job.stamp, "digest": job.digest}
     place, done = f"{job.directory}/spec.json", f"{job.directory}/done"
+    old = quote(*[p for p in (job.stamp, done, f"{job.directory}/progress") if p])
+    words = _unit_words(job, place, done)
+    return [
+        Command(f"install -d -m 0755 -o root -g root {RUN}"),
+        Command(f"install -d -m 0755 -o {job.user} -g {job.user} {quote(job.directory)}"),
+        Command(_stop_others(job)),
+        write_file(place, json.dumps(spec, indent=1).encode(), "root", "root", "0644"),
+        _begin(job, f"rm -f {old}", quote(*words)),
+    ]
+
+
+def _begin(job: Job, clean: str, start: str) -> Command:
+    """Join the unit that runs, else start it.
+
+    One that is just ending has to be gone first: systemd refuses a second unit of its name.
+    """
+    unit, stdin = quote(job.unit), None
+    if job.secret:
+        write = write_file(job.secret_file, job.secret.encode(), job.user, job.user, "0600")
+        start = f"({write.shell}) && {{ {start} || {{ rm -f {job.secret_file}; exit 1; }}; }}"
+        stdin = write.stdin
+    # Who joins reads the secret too, so that the laptop is never left writing to nobody.
+    joined = "cat >/dev/null" if stdin else ":"
+    begin = (
+        f"if systemctl is-active --quiet {unit}; then {joined}; else "
+        f"systemctl --quiet stop {unit} 2>/dev/null; {clean}; {start}; fi"
+    )
+    return Command(begin, stdin=stdin)
+
+
+def _unit_words(job: Job, place: str, done: str) -> list[str]:
+    """The command of the transient unit.
+
+    + place: path of the job's spec; done: path of its mark
+    """
     # The mark is the shell's, so that no program can forget it or write it too early.
-    clean = f"trap 'rm -f {job.secret_file}' EXIT; " if job.secret else ""
-    mark = f'{clean}python3 "$@" && printf %s {job.digest} >{quote(done)}'
-    words = [
+    mark = f'python3 "$@" && printf %s {job.digest} >{quote(done)}'
+    # systemd does this after a stop or a kill too, where a trap of dash does not run.
+    clean = [f"--property=ExecStopPost=+/bin/rm -f {job.secret_file}"] if job.secret else []
+    return [
         "systemd-run",
         "--quiet",
         f"--unit={job.unit}",
         "--collect",
         f"--property=User={job.user}",
         *[f"--property={p}" for p in job.properties],
+        *clean,
         "sh",
         "-c",
         mark,
@@ -94,26 +131,16 @@ def start_commands(job: Job) -> list[Command]:
         *job.program,
         place,
     ]
+
+
+def _stop_others(job: Job) -> str:
     # Twelve hex digits, not "*": that would match the jobs of a label that only begins alike.
     others = f"sparkwright-{job.label}-{'[0-9a-f]' * DIGEST_CHARS}.service"
-    stop = (
+    return (
         f"systemctl list-units --plain --no-legend {quote(others)} | cut -d' ' -f1 | "
         f'while read -r unit; do [ "$unit" = {quote(job.unit)} ] || '
         'systemctl stop "$unit"; done'
     )
-    old = quote(*[p for p in (job.stamp, done, f"{job.directory}/progress") if p])
-    files = [write_file(place, json.dumps(spec, indent=1).encode(), "root", "root", "0644")]
-    if job.secret:
-        secret = job.secret.encode()
-        files.append(write_file(job.secret_file, secret, job.user, job.user, "0600"))
-    begin = f"systemctl is-active --quiet {quote(job.unit)} || {{ rm -f {old}; {quote(*words)}; }}"
-    return [
-        Command(f"install -d -m 0755 -o root -g root {RUN}"),
-        Command(f"install -d -m 0755 -o {job.user} -g {job.user} {quote(job.directory)}"),
-        Command(stop),
-        *files,
-        Command(begin),
-    ]
 
 
 def describe(progress: Mapping[str, Any]) -> str:

@@ -125,13 +125,16 @@ def build_job(wanted: Wanted, inputs: Mapping[str, object], name: str) -> Job:
 
 
 def prune(root: str, current: str, states: Sequence[State], keep: int) -> str:
-    """Remove all but the newest builds, never the current one or one that a process still runs."""
+    """Remove all but the newest builds, and what interrupted builds of other inputs left.
+
+    Never the current one or one that a process still runs.
+    """
     stamps = [path.rsplit("/", 2)[1] for path in states[4].get("paths", [])]
     others = [name for name in stamps if name not in (current, "current")]
     old = [f"{root}/{name}" for name in others[max(keep - 1, 0) :]]
-    if not old:
-        return "true"
     return (
-        f"for d in {quote(*old)}; do "
+        f"for d in {quote(root)}/*; do "
+        f'case "$d" in {"|".join(map(quote, old)) or "-"}) ;; '
+        '*) if [ -L "$d" ] || [ -e "$d/.stamp" ]; then continue; fi ;; esac; '
         'if ! ls -l /proc/[0-9]*/exe 2>/dev/null | grep -qF " $d/"; then rm -rf "$d"; fi; done'
     )

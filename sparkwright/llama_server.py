@@ -83,3 +83,12 @@ def first_shard(paths: Sequence[str]) -> str:
         what = f"shards missing: {', '.join(missing)}" if missing else "shard numbers out of range"
         raise SparkwrightError(f"weights: {what}; widen the recipe's include")
     return models[0]
+
+
+def no_model(paths: Sequence[str]) -> list[str]:
+    """Why `first_shard` finds no model, for messages that name a recipe's weights themselves."""
+    try:
+        first_shard(paths)
+    except SparkwrightError as error:
+        return [str(error).removeprefix("weights: ")]
+    return []

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkwright import memory, serving
 from sparkwright.errors import Problems, SparkwrightError
-from sparkwright.preflight_seen import TMP, Seen
+from sparkwright.preflight_seen import Seen
 from sparkwright.site import Planned
 
 GIB = 2**30
@@ -58,6 +58,11 @@ def _system(data: Mapping[str, Any], found: Seen, problems: Problems) -> None:
     missing = [tool for tool, place in host["tools"].items() if not place]
     if missing:
         problems.add("tools", f"{', '.join(missing)} not found", "is this a systemd machine?")
+    _rim(data, found, problems)
+
+
+def _rim(data: Mapping[str, Any], found: Seen, problems: Problems) -> None:
+    """What lies between the machine and the laptop: the clock, and the way to root."""
     limit = data["clock_offset_max_s"]
     if abs(found.offset_s) > limit:
         way = "ahead of" if found.offset_s > 0 else "behind"
@@ -65,12 +70,6 @@ def _system(data: Mapping[str, Any], found: Seen, problems: Problems) -> None:
             "clock",
             f"{abs(found.offset_s):.0f} s {way} the laptop, at most {limit} s is accepted",
             "set it: sudo timedatectl set-time, or start an NTP client",
-        )
-    if data.get("_sudo_password") and found.disks[TMP].get("noexec"):
-        problems.add(
-            TMP,
-            "is mounted noexec; sudo with a password runs a helper there",
-            "mount it without noexec, or use passwordless sudo",
         )
 
 
@@ -123,18 +122,20 @@ def _disk(
     held = {path: size for path, _, size in (line.rpartition("\t") for line in lines)}
     files = {f"{i.weights.directory}/{f.path}": f.size for i in items for f in i.weights.files}
     missing = sum(size for path, size in files.items() if held.get(path) != str(size))
-    wanted = {"data_dir": missing + data["min_free_gib"] * GIB, "prefix": BUILD_GIB * GIB}
-    for key, size in wanted.items():
+    weights = f" ({missing / GIB:.1f} GiB of weights are missing)"
+    wanted = {
+        "data_dir": (missing + data["min_free_gib"] * GIB, weights),
+        "prefix": (BUILD_GIB * GIB, ""),
+    }
+    for key, (size, why) in wanted.items():
         disk = found.disks[key]
         if disk.get("readonly"):
             problems.add(str(data[key]), "is on a read-only file system", "mount it read-write")
         elif disk.get("free", 0) < size:
             problems.add(
                 str(data[key]),
-                f"{disk.get('free', 0) / GIB:.1f} GiB free, "
-                f"{size / GIB:.1f} GiB are needed ({missing / GIB:.1f} GiB of weights are "
-                "missing)",
-                "free space, or move data_dir",
+                f"{disk.get('free', 0) / GIB:.1f} GiB free, {size / GIB:.1f} GiB are needed{why}",
+                f"free space, or move {key}",
             )
 
 

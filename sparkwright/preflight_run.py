@@ -15,18 +15,23 @@ from pyinfra.context import ctx_host
 from sparkwright import preflight, preflight_seen, report
 from sparkwright.errors import Problem, Problems, SparkwrightError
 from sparkwright.facts import Machine
+from sparkwright.resources import quote
 from sparkwright.site import planned, recipes_of
 
+# Asked before the first sudo: with a password, pyinfra runs its helper there and would else ask a
+# terminal that is not there.
+TMP = "/tmp"  # noqa: S108 - looked at, never written
+NOEXEC = f"import os; print('noexec' * bool(os.statvfs('{TMP}').f_flag & os.ST_NOEXEC))"
 _RESULTS: dict[int, AsyncResult[str]] = {}
 
 
 class Reach(FactBase[list[str]]):
-    """Asked without sudo: is python3 there, and does sudo work without a password?"""
+    """Asked without sudo: is python3 there, may /tmp run programs, does sudo want a password?"""
 
     def command(self, password: bool) -> str:
         sudo = "true" if password else "sudo -n true"
         return (
-            f"command -v python3 >/dev/null && echo python3; "
+            f"command -v python3 >/dev/null && echo python3; python3 -c {quote(NOEXEC)}; "
             f'[ "$(id -u)" = 0 ] && echo root; {sudo} >/dev/null 2>&1 && echo sudo; true'
         )
 
@@ -66,8 +71,11 @@ def _report(state: Any, artifact_problems: Any) -> str:
     hosts = sorted(state.inventory.get_active_hosts(), key=lambda h: h.name)
     jobs = [gevent.spawn(_guarded, state, host, artifact_problems) for host in hosts]
     gevent.joinall(jobs)
-    lines = [line for job in jobs for line in job.value or ()]
-    unique = list(dict.fromkeys(lines))
+    found = [(host, job.value or ()) for host, job in zip(hosts, jobs, strict=True)]
+    for host, lines in found:
+        for line in lines:
+            report.record("problem", host, line)
+    unique = list(dict.fromkeys(line for _, lines in found for line in lines))
     if not unique:
         return ""
     names = ", ".join(host.name for host in hosts)
@@ -88,8 +96,6 @@ def _guarded(state: Any, host: Any, artifact_problems: Any) -> list[str]:
         found = str(error).splitlines()
     except Exception as error:  # one machine's trouble must not hide the others' problems
         found = [f"{host.name}: {type(error).__name__}: {error}"]
-    for line in found:
-        report.record("problem", host, line)
     return found
 
 
@@ -102,28 +108,9 @@ def _problems(state: Any, host: Any, artifact_problems: Any) -> list[str]:
         *artifact_problems(data),
         *[str(p) if ".yaml" in p.where else str(_at(host, p)) for p in fleet],
     ]
-    reach = (
-        get_fact(
-            state,
-            host,
-            Reach,
-            kwargs={"password": bool(data.get("_sudo_password")), "_sudo": False},
-            apply_failed_hosts=False,
-        )
-        or []
-    )
-    if "python3" not in reach:
-        return [
-            *lines,
-            f"{host.name}: python3: not found; install it: sudo apt-get install python3",
-        ]
-    if "sudo" not in reach and "root" not in reach:
-        return [
-            *lines,
-            f"{host.name}: sudo: asks for a password and none is set; set "
-            "sudo.password_env in sparks.yaml and export that variable, or allow "
-            "passwordless sudo",
-        ]
+    barred = _barred(state, host, data)
+    if barred:
+        return [*lines, f"{host.name}: {barred}"]
     before = time.time()
     states = _ask(state, host, preflight_seen.probes(data, items))
     if states is None:
@@ -131,6 +118,25 @@ def _problems(state: Any, host: Any, artifact_problems: Any) -> list[str]:
     middle = (before + time.time()) / 2
     own = preflight.check(data, items, preflight_seen.seen(states, middle))
     return [*lines, *[str(_at(host, problem)) for problem in own]]
+
+
+def _barred(state: Any, host: Any, data: Mapping[str, Any]) -> str:
+    """Why the machine cannot be asked at all, or nothing."""
+    options = {"password": bool(data.get("_sudo_password")), "_sudo": False}
+    reach = get_fact(state, host, Reach, kwargs=options, apply_failed_hosts=False) or []
+    if "python3" not in reach:
+        return "python3: not found; install it: sudo apt-get install python3"
+    if options["password"] and "noexec" in reach:
+        return (
+            f"{TMP}: is mounted noexec; sudo with a password runs a helper there; mount it without "
+            "noexec, or use passwordless sudo"
+        )
+    if "sudo" not in reach and "root" not in reach:
+        return (
+            "sudo: asks for a password and none is set; set sudo.password_env in sparks.yaml and "
+            "export that variable, or allow passwordless sudo"
+        )
+    return ""
 
 
 def _at(host: Any, problem: Problem) -> Problem:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.resources import Spec, State, quote
+from sparkwright.serving import ACCEPTED
 from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.units import MARKER
 
 TOOLS = ["sudo", "systemctl", "systemd-run", "systemd-analyze", "journalctl", "ss", "apt-get"]
 # Unit files of ours, those of retired recipes too; links in *.wants are not followed.
 OURS = ["grep", "-l", f"^{MARKER}", "-s", "-r", "--include=llm-*.service", UNIT_DIR]
-TMP = "/tmp"  # noqa: S108 - looked at, never written
 
 
 @dataclass(frozen=True)
@@ -38,25 +38,13 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
     query = "--query-gpu=name,compute_cap,driver_version"
     names = [f"{UNIT_DIR}/{item.unit}.service" for item in items]
     dirs = sorted({item.weights.directory for item in items})
-    marker = f"for f in {quote(*names)}; do " if names else "for f in; do "
     return [
         {"kind": "host", "tools": TOOLS},
         {"kind": "disk", "path": data["data_dir"]},
         {"kind": "disk", "path": data["prefix"]},
-        {"kind": "disk", "path": TMP},
         {"kind": "ports"},
         {"kind": "run", "argv": ["nvidia-smi", query, "--format=csv,noheader"]},
-        {
-            "kind": "run",
-            "argv": [
-                "sh",
-                "-c",
-                (
-                    f'{marker} [ ! -f "$f" ] || grep -q {quote("^" + MARKER)} "$f" '
-                    '|| echo "$f"; done'
-                ),
-            ],
-        },
+        {"kind": "run", "argv": ["sh", "-c", foreign(names)]},
         {
             "kind": "run",
             "argv": ["find", *(dirs or ["/nonexistent"]), "-type", "f", "-printf", "%p\\t%s\\n"],
@@ -65,12 +53,27 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
     ]
 
 
+def foreign(paths: Sequence[str]) -> str:
+    """Shell text that lists the unit files that are there and not ours, for nobody may lose his.
+
+    A link to /dev/null is a mask. On a machine that never served this recipe it is somebody's
+    decision; where the unit has answered its question it is drift.
+    """
+    accepted = f'{quote(ACCEPTED)}/"$n".json'
+    masked = f'[ "$(readlink "$f")" = /dev/null ] && [ -e {accepted} ]'
+    return (
+        f"for f in {quote(*paths)}; do n=${{f##*/}}; n=${{n%.service}}; "
+        '{ [ ! -e "$f" ] && [ ! -L "$f" ]; } || '
+        f'grep -qs {quote("^" + MARKER)} "$f" || {{ {masked}; }} || echo "$f"; done'
+    )
+
+
 def seen(states: Sequence[State], laptop_clock: float) -> Seen:
     """
     Answers by name.
 
     + laptop_clock: the laptop's time at the middle of the round trip, seconds
     """
-    host, data, prefix, tmp, ports, gpu, units, held, ours = states
-    disks = {"data_dir": data, "prefix": prefix, TMP: tmp}
+    host, data, prefix, ports, gpu, units, held, ours = states
+    disks = {"data_dir": data, "prefix": prefix}
     return Seen(host, disks, ports, gpu, units, held, ours, float(host["clock"]) - laptop_clock)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import os
 import subprocess
@@ -14,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparkwright.errors import Problems, SparkwrightError, nearest
+from sparkwright import limits
+from sparkwright.errors import SparkwrightError
 from sparkwright.paths import PROJECT
 from sparkwright.report import FINDINGS
 
@@ -65,11 +65,25 @@ def run(words: Sequence[str], quiet: bool, inventory: str = "inventory.py") -> O
                 stderr=subprocess.PIPE,
                 text=True,
             )
-        log = _follow(run, quiet)
+        try:
+            log = _follow(run, quiet)
+        except KeyboardInterrupt:  # pyinfra must not go on converging without us
+            run.terminate()
+            run.wait()
+            raise
         rc = run.wait()
         found = [json.loads(line) for line in notes.read_text().splitlines()]
-        text = out.read_text()
-    return Outcome(rc, json.loads(text) if text.strip() else None, found, log)
+        result = _object(out.read_text())
+    return Outcome(rc, result, found, log)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """pyinfra's JSON object; None when it aborted and printed nothing, or half of one."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def words(options: argparse.Namespace) -> list[str]:
@@ -92,17 +106,16 @@ def check_limits(options: argparse.Namespace) -> None:
     done = subprocess.run(argv, cwd=PROJECT, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     if done.returncode != 0:
         raise SparkwrightError(done.stderr.strip())
-    known = _names(json.loads(done.stdout))
-    problems = Problems()
-    for name in options.limit:
-        if not any(fnmatch.fnmatch(other, name) for other in known):
-            problems.add("--limit", f"no spark or group named {name}", nearest(name, known))
-    problems.raise_if_any()
+    limits.refuse(options.limit, (), _members(json.loads(done.stdout)))
 
 
-def _names(inventory: list[dict[str, Any]]) -> set[str]:
-    groups = {group for host in inventory for group in host["groups"]}
-    return groups | {host["name"] for host in inventory}
+def _members(inventory: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Group name -> host names; pyinfra does not print the group "all"."""
+    members = {"all": [host["name"] for host in inventory]}
+    for host in inventory:
+        for group in host["groups"]:
+            members.setdefault(group, []).append(host["name"])
+    return members
 
 
 def _follow(run: subprocess.Popen[str], quiet: bool) -> str:

@@ -16,6 +16,11 @@ from typing import Any, Protocol
 
 from sparkwright.paths import LIB
 
+# Begin of the name of a file that is being written beside its place.
+TEMPORARY = ".sparkwright."
+# How long a file may take to come from the laptop; the largest has 20 kB (our choice).
+WRITE_S = 120
+
 Spec = dict[str, Any]
 State = dict[str, Any]
 
@@ -57,15 +62,21 @@ def write_file(path: str, content: bytes, owner: str, group: str, mode: str) -> 
     """Write a file whole: 0600 from the first byte, beside its place, synced, then renamed.
 
     The content goes through standard input as base64, so nothing shows in a process list and
-    nothing is left in /tmp (pyinfra#1085: uploads lie there world-readable).
+    nothing is left in /tmp (pyinfra#1085: uploads lie there world-readable). A laptop that dies
+    meanwhile ends the input early, or never: the bytes are counted and waited for only so long.
+    The lock says that the writer lives (leftovers.py).
     """
-    place = PurePosixPath(path)
+    place, text = PurePosixPath(path), base64.encodebytes(content).decode() or "\n"
+    temporary = quote(str(place.parent / f"{TEMPORARY}XXXXXXXX"))
+    failed = quote(f"{path}: not written; the line above says why")
     return Command(
-        f"umask 077; t=$(mktemp {quote(str(place.parent / '.sparkwright.XXXXXXXX'))}) || exit 1; "
-        "trap 'rm -f \"$t\"' EXIT; "
-        f'base64 -d >"$t" && chown {quote(f"{owner}:{group}")} "$t" && chmod {mode} "$t" '
-        f'&& sync "$t" && mv -fT "$t" {quote(path)}',
-        stdin=base64.encodebytes(content).decode() or "\n",
+        f"umask 077; t=$(mktemp {temporary}) || exit 1; "
+        "trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM; exec 3>\"$t\"; flock 3; "
+        f"timeout --foreground {WRITE_S} head -c {len(text)} | base64 -d >&3 && "
+        f'[ "$(stat -c %s "$t")" = {len(content)} ] && '
+        f'chown {quote(f"{owner}:{group}")} "$t" && chmod {mode} "$t" '
+        f'&& sync "$t" && mv -fT "$t" {quote(path)} || {{ echo {failed} >&2; exit 1; }}',
+        stdin=text,
     )
 
 

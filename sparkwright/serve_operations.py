@@ -11,7 +11,7 @@ from pyinfra import host as current_host
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, operation
 
-from sparkwright import report, serve_plan, serving
+from sparkwright import interrupts, report, serve_plan, serving
 from sparkwright.facts import ask
 from sparkwright.job_operations import POLL_S, SAY_EVERY_S
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
@@ -77,6 +77,8 @@ def _follow(host: Any, name: str, item: Planned) -> bool:
                 f"{item.recipe.load_timeout_s} s"
             )
             said = time.monotonic()
+        if interrupts.came():
+            return False
         time.sleep(POLL_S)
 
 

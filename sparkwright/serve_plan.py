@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkwright.resources import Command, File, State, quote, write_file
+from sparkwright.serving import restart_mark
 from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.units import Service, render_unit
 
@@ -34,34 +35,61 @@ def plan(item: Planned, service: Service, states: Sequence[State]) -> ServePlan:
     unit = states[5]
     file = File(f"{UNIT_DIR}/{name}", text)
     changed = file.drift([states[4]])
-    # Only drop-ins of this unit: one in service.d/ is the system's, and meant for all services.
-    dropins = [d for d in unit.get("DropInPaths", "").split() if f"/{name}.d/" in d]
+    dropins = _dropins(unit, states[6], name)
     boot = _boot(item, unit, name)
-    run, start = _running(item, unit, service, name)
-    # What runs may have been started with the drop-in, or with the edited text when systemd has
-    # read that; its digest cannot tell.
-    edited = "content differs" in " ".join(changed) and unit.get("NeedDaemonReload") != "yes"
-    start = start or (unit.get("ActiveState") == "active" and (edited or bool(dropins)))
+    run, stale = _running(item, unit, service, name)
+    owed = _owed(unit, changed, dropins, states[7])
+    start = stale or bool(owed)
     drift = [*changed, *[f"{d}: a drop-in changes {name}" for d in dropins], *boot[0], *run]
-    commands = [c for d in dropins for c in _set_aside(d)]
+    drift += [f"{name}: {what}" for what in owed if what]
+    mark = restart_mark(name) if owed or states[7].get("type") == "file" else None
+    commands = [Command(f"install -D -m 0644 /dev/null {mark}")] if owed else []
+    commands += [c for d in dropins for c in _set_aside(d)]
     if changed:
         commands += [*_verified(name, text), *file.fix([states[4]])]
     if changed or dropins or unit.get("NeedDaemonReload") == "yes":
         commands.append(Command("systemctl daemon-reload"))
     if unit.get("NeedDaemonReload") == "yes" and not changed:
         drift.append(f"{name}: systemd has not read its file again")
-    if start:
-        commands.append(
-            Command(
-                f"install -d -o {service.user} -g {service.user} -m 0750 {quote(service.cache_dir)}"
-            )
-        )
-        commands.append(
-            Command(
-                f"systemctl reset-failed {name} 2>/dev/null; systemctl restart --no-block {name}"
-            )
-        )
+    commands += _start(service, name, mark) if start else []
     return ServePlan(tuple(drift), (*commands, *boot[1]), start)
+
+
+def _dropins(unit: State, found: State, name: str) -> list[str]:
+    """Drop-ins of this unit alone: one in service.d/ is the system's, and meant for all services.
+
+    + found: what lies in the directories; systemd names only those that it has read
+    """
+    paths = [*unit.get("DropInPaths", "").split(), *found.get("out", "").splitlines()]
+    return sorted({path for path in paths if f"/{name}.d/" in path})
+
+
+def _owed(unit: State, changed: Sequence[str], dropins: Sequence[str], mark: State) -> list[str]:
+    """Why a process of the right digest must be restarted all the same, a phrase each.
+
+    It may have been started with the drop-in, or with the edited text when systemd has read that:
+    both have phrases of their own, and none here. The mark outlives a run that dies between
+    mending the text and the restart.
+    """
+    if unit.get("ActiveState") != "active":
+        return []
+    found = ["owes a restart since its unit was mended"] if mark.get("type") == "file" else []
+    edited = "content differs" in " ".join(changed) and unit.get("NeedDaemonReload") != "yes"
+    read = set(dropins) & set(unit.get("DropInPaths", "").split())
+    return [*found, *([""] if edited or read else [])]
+
+
+def _start(service: Service, name: str, mark: str | None) -> list[Command]:
+    """Start or restart without waiting: a load takes minutes, and the laptop follows it.
+
+    + mark: the restart mark, which is gone once the restart is under way
+    """
+    user = service.user
+    restart = f"systemctl reset-failed {name} 2>/dev/null; systemctl restart --no-block {name}"
+    return [
+        Command(f"install -d -o {user} -g {user} -m 0750 {quote(service.cache_dir)}"),
+        Command(f"{restart} && rm -f {mark}" if mark else restart),
+    ]
 
 
 def _boot(item: Planned, unit: State, name: str) -> tuple[list[str], list[Command]]:
@@ -79,6 +107,10 @@ def _running(item: Planned, unit: State, service: Service, name: str) -> tuple[l
     active = unit.get("ActiveState") == "active"
     if active and unit.get("digest") != service.digest:
         return [f"{name}: runs {unit.get('digest') or 'no digest'}, not {service.digest}"], True
+    program = unit.get("exe", "")
+    if active and program.endswith(" (deleted)"):
+        # A build that was damaged and made again: nobody knows which of the two this is.
+        return [f"{name}: runs a program that was replaced, {program}"], True
     if item.state == "running" and not active:
         return [f"{name}: {unit.get('ActiveState', 'absent')}, not active"], True
     return [], False

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkwright import llama_server, memory
 from sparkwright.digest import digest
-from sparkwright.paths import LIB
+from sparkwright.paths import LIB, RUN
 from sparkwright.resources import Spec, State
 from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.units import Service, render_unit
@@ -42,7 +42,19 @@ def probes(item: Planned, weights: Mapping[str, Any], prefix: str, etc: str) -> 
         {"kind": "path", "path": f"{etc}/api-key"},
         {"kind": "path", "path": f"{UNIT_DIR}/{unit}"},
         {"kind": "unit", "name": unit},
+        {"kind": "run", "argv": dropins(unit)},
+        {"kind": "path", "path": restart_mark(unit)},
     ]
+
+
+def dropins(unit: str) -> list[str]:
+    """A command that lists a unit's drop-ins, those as well that systemd has not read yet."""
+    return ["find", "/etc/systemd", "/run/systemd", "-path", f"*/{unit}.d/*.conf"]
+
+
+def restart_mark(unit: str) -> str:
+    """A file that says that a restart is owed; it lies in /run, for a reboot is one too."""
+    return f"{RUN}/owed-{unit}"
 
 
 def needs(items: Sequence[Planned]) -> list[memory.Need]:
@@ -77,39 +89,20 @@ def service_of(
 ) -> Service:
     """The wanted service, from the recipe and from what the machine answered."""
     build = states[0].get("target", "absent")
-    binary = f"{place.prefix}/llama.cpp/{build}/bin/llama-server"
-    shard = llama_server.first_shard(item.files)
-    argv = llama_server.argv(
-        item.recipe,
-        binary=binary,
-        model=f"{item.weights.directory}/{shard}",
-        port=item.port,
-        listen=item.listen,
-        api_key_file=key_file(item, place.etc_dir),
-    )
-    room = available_gib(states[2], place.reserve_gib)
-    plan = memory.plan(needs(all_items), room)
-    tiktoken = f"{place.data_dir}/tiktoken"
-    cache = f"{place.data_dir}/cache/{item.unit}"
-    env = {
-        "TIKTOKEN_RS_CACHE_DIR": tiktoken,
-        "TIKTOKEN_ENCODINGS_BASE": tiktoken,
-        "TIKTOKEN_CACHE_DIR": tiktoken,
-        **item.recipe.env,
-    }
+    plan = memory.plan(needs(all_items), available_gib(states[2], place.reserve_gib))
     service = Service(
         name=item.unit,
         description=item.recipe.description,
         user=place.user,
-        argv=argv,
-        env=env,
+        argv=_argv(item, place, build),
+        env=_env(item, place),
         port=item.port,
         listen=item.listen,
         memory_gib=item.recipe.memory_gib,
         load_timeout_s=item.recipe.load_timeout_s,
         conflicts=tuple(plan.conflicts.get(item.unit, ())),
         weights_dir=item.weights.directory,
-        cache_dir=cache,
+        cache_dir=f"{place.data_dir}/cache/{item.unit}",
         api_key_file=key_file(item, place.etc_dir),
         lib_dir=LIB,
         ollama_url=place.ollama_url,
@@ -123,6 +116,24 @@ def service_of(
         "key": states[3].get("sha256") if service.api_key_file else None,
     }
     return dataclasses.replace(service, digest=digest(parts))
+
+
+def _argv(item: Planned, place: Place, build: str) -> tuple[str, ...]:
+    # The build by its own name, not by the link: a switched link alone changes no process.
+    return llama_server.argv(
+        item.recipe,
+        binary=f"{place.prefix}/llama.cpp/{build}/bin/llama-server",
+        model=f"{item.weights.directory}/{llama_server.first_shard(item.files)}",
+        port=item.port,
+        listen=item.listen,
+        api_key_file=key_file(item, place.etc_dir),
+    )
+
+
+def _env(item: Planned, place: Place) -> dict[str, str]:
+    tiktoken = f"{place.data_dir}/tiktoken"
+    names = ("TIKTOKEN_RS_CACHE_DIR", "TIKTOKEN_ENCODINGS_BASE", "TIKTOKEN_CACHE_DIR")
+    return {**dict.fromkeys(names, tiktoken), **item.recipe.env}
 
 
 def question(item: Planned, unit: State, etc: str) -> dict[str, Any]:

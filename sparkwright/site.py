@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sparkwright.artifacts import Artifact, HubFile, Lock, Snapshot, load_lock
 from sparkwright.errors import Problems, SparkwrightError, nearest
+from sparkwright.llama_server import no_model
 from sparkwright.paths import PROJECT
 from sparkwright.recipes import Recipe, load_recipes
 from sparkwright.selection import select
@@ -155,7 +156,7 @@ def _weights(
         )
         return None
     selection = select(snapshot.files, wanted.include, wanted.exclude)
-    for text in selection.problems:
+    for text in selection.problems or no_model([file.path for file in selection.kept]):
         problems.add(f"recipes/{recipe.name}.yaml: weights", text)
     directory = f"{data['data_dir']}/weights/{snapshot.repo}/{need(snapshot.commit)[:12]}"
     return Weights(

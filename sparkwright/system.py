@@ -64,7 +64,9 @@ class User:
         if not state.get("exists"):
             return [f"user {self.name}: does not exist"]
         missing = [g for g in self.groups if g in state["known"] and g not in state["groups"]]
-        found = [f"not in group {group}" for group in missing]
+        # useradd writes the account before its group: a power cut between leaves half of it.
+        found = [] if self.name in state["known"] else [f"group {self.name} does not exist"]
+        found += [f"not in group {group}" for group in missing]
         if state["home"] != self.home:
             found.append(f"home is {state['home']}, not {self.home}")
         return [f"user {self.name}: {', '.join(found)}"] if found else []
@@ -75,13 +77,17 @@ class User:
             f"--no-create-home --home-dir {quote(self.home)} --shell /usr/sbin/nologin "
             f"{self.name}"
         )
+        group = (
+            f"getent group {self.name} >/dev/null || "
+            f'groupadd --system --gid "$(id -g {self.name})" {self.name}'
+        )
         home = f"usermod --home {quote(self.home)} {self.name}"
         join = [
             f"if getent group {g} >/dev/null; then usermod -aG {g} {self.name}; fi"
             for g in self.groups
         ]
         moved = states[0].get("exists") and states[0].get("home") != self.home
-        return [Command(text) for text in [make, *([home] if moved else []), *join]]
+        return [Command(text) for text in [make, group, *([home] if moved else []), *join]]
 
 
 @dataclass(frozen=True)

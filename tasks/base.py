@@ -12,9 +12,11 @@ from typing import Any
 
 from pyinfra.api import deploy
 
+from sparkwright.leftovers import NoLeftovers
 from sparkwright.operations import ensure
-from sparkwright.paths import machine_files
+from sparkwright.paths import RUN, machine_files
 from sparkwright.resources import Directory, File, Resource
+from sparkwright.site import UNIT_DIR
 from sparkwright.system import Packages, Restarted, Sysctl, User
 
 # The machine keeps 16 GiB of swap and should not use it for weights (DGX OS ships 60; field
@@ -23,6 +25,18 @@ SYSCTL = {"vm.swappiness": "10"}
 SYSCTL_FILE = "/etc/sysctl.d/60-sparkwright.conf"
 JOURNAL_FILE = "/etc/systemd/journald.conf.d/60-sparkwright.conf"
 JOURNAL = "# Managed by sparkwright\n[Journal]\nStorage=persistent\nSystemMaxUse=2G\n"
+# Where we write files beside their places, before they are renamed.
+WRITTEN = (
+    "/opt/sparkwright",
+    "/etc/sysctl.d",
+    "/etc/systemd/journald.conf.d",
+    UNIT_DIR,
+    "/etc/apt/preferences.d",
+    "/etc/apt/sources.list.d",
+    "/usr/share/keyrings",
+    "/var/lib/sparkwright",
+    RUN,
+)
 # build-essential … libssl-dev: llama.cpp's build (its docs/build.md); gpg: the CUDA key;
 # python3-venv: the hub client. All from the machine's own sources.
 PACKAGES = (
@@ -44,7 +58,11 @@ def install(data: Mapping[str, Any]) -> None:
     ensure(name="Put our programs on the machine", resources=programs())
     ensure(
         name="Create the service account and directories",
-        resources=[User(user, data["data_dir"], ("video", "render")), *directories(data, user)],
+        resources=[
+            User(user, data["data_dir"], ("video", "render")),
+            *directories(data, user),
+            NoLeftovers((*WRITTEN, data["etc_dir"])),
+        ],
     )
     ensure(name="Keep the journal, with a limit", resources=journal())
     ensure(

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyinfra import state
 
+from sparkwright import interrupts
 from sparkwright.errors import SparkwrightError
 from sparkwright.preflight_run import check_fleet
 from sparkwright.site import artifact
@@ -19,6 +20,7 @@ from sparkwright.site import artifact
 
 def check() -> None:
     """Raise before anything is prepared when a machine or the lock is not ready."""
+    interrupts.listen()
     check_fleet(state, artifact_problems)
 
 

@@ -19,6 +19,7 @@ from pyinfra.api import deploy
 from sparkwright.operations import ensure
 from sparkwright.resources import Directory, Fetched, Resource
 from sparkwright.site import artifact, need
+from sparkwright.strays import NoStrays
 
 
 @deploy("tiktoken")
@@ -28,7 +29,7 @@ def install(data: Mapping[str, Any]) -> None:
 
 
 def wanted(data: Mapping[str, Any]) -> list[Resource]:
-    """The directory and its two files."""
+    """The directory and its two files, and no other: copies of an earlier fetch may be broken."""
     place = f"{data['data_dir']}/tiktoken"
     file = artifact(data, "tiktoken-o200k_base")
     names = (need(file.sha1_name), need(file.plain_name))
@@ -38,4 +39,5 @@ def wanted(data: Mapping[str, Any]) -> list[Resource]:
             Fetched(f"{place}/{name}", need(file.url), need(file.sha256), file.size)
             for name in names
         ],
+        NoStrays(place, names),
     ]

@@ -28,10 +28,14 @@ from tests.lab import LabError, Machine
 from tests.lab.host import say
 from tests.lab.lab import Lab
 
+# None: the project's own default, that is what a Spark builds and with what; without the lab's
+# compiler cache, so what is compiled here is compiled.
 SETTINGS: Mapping[str, object] = {
-    "llama_cpp_backend": "cuda",
-    "cuda_required": True,
-    "llama_cpp_build_env": {},  # no compiler cache: what is compiled here is compiled
+    "llama_cpp_backend": None,
+    "llama_cpp_cmake_flags": None,
+    "llama_cpp_build_env": None,
+    "cuda_required": None,
+    "packages_extra": None,
     "llama_cpp_build_jobs": 1,
 }
 PROGRAM = "/run/sparkwright/partial_build.py"

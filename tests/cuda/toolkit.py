@@ -19,7 +19,7 @@ from pathlib import Path
 from sparkwright import cuda
 from sparkwright.llama_flags import newest_nvcc, nvcc_probe
 from tests.lab import host
-from tests.lab.host import cache_dir, locked, made_beside, run, say
+from tests.lab.host import LabError, cache_dir, locked, made_beside, run, say
 from tests.lab.pypi import pip
 
 MINIMUM = "13.0"
@@ -169,21 +169,29 @@ def _add_wheels(folder: Path, names: Collection[str]) -> dict[str, str]:
     return hashes
 
 
+def _place(folder: Path, inner: str) -> Path:
+    """A path below `folder`, with its parent made; a link that leads out of it is refused."""
+    path = folder / inner
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise LabError(f"{path}: a link of the host's toolkit leads to {path.parent.resolve()}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def _unpack(wheel: Path, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.namelist():
             inner = target(member)
             if inner is None:
                 continue
-            to = folder / inner
-            to.parent.mkdir(parents=True, exist_ok=True)
+            to = _place(folder, inner)
+            to.unlink(missing_ok=True)  # a hard link would be written through to the host's file
             with archive.open(member) as source, to.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
             to.chmod(0o755 if inner.startswith("bin/") else 0o644)
 
 
 def _add_stub(folder: Path) -> None:
-    stub = folder / STUB
-    stub.parent.mkdir(parents=True)
+    stub = _place(folder, STUB)
     words = ("-shared", "-nostdlib", "-Wl,-soname,libcuda.so.1", "-x", "c", "-", "-o", stub)
     run("gcc", *words, stdin=stub_source())

@@ -17,6 +17,7 @@ from tests.lab.machine import Machine
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = str(Path(sys.executable).with_name("sparkwright"))
 
+
 @dataclass(frozen=True)
 class Process:
     """A unit's main process: what must not change when nothing has to."""
@@ -31,12 +32,18 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 
 def sparkwright(
-    fleet: Path, *words: str, env: Mapping[str, str] | None = None
+    fleet: Path,
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    below: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run our console script against a fleet file."""
+    """Run our console script against a fleet file.
+
+    + below: a program with its arguments that runs it, such as faketime
+    """
     full = {**os.environ, "SPARKS_FILE": str(fleet), **(env or {})}
     return subprocess.run(
-        [PROGRAM, *words],
+        [*below, PROGRAM, *words],
         cwd=PROJECT,
         env=full,
         stdin=subprocess.DEVNULL,

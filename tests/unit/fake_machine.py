@@ -192,7 +192,7 @@ def _lines(text: str) -> tuple[bool, CommandOutput]:
 
 def inventory() -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """The scenario's machines for pyinfra; from here on @fake answers as they do."""
-    FakeConnector._lookup_response = respond  # type: ignore[method-assign]
+    FakeConnector._lookup_response = respond  # type: ignore[method-assign, assignment]
     scenario = json.loads(Path(os.environ[SCENARIO]).read_text())
     common = {"fake_delay": 0, "fake_delay_jitter": 0, **scenario["data"]}
     hosts = scenario["hosts"].items()

@@ -104,6 +104,8 @@ def answers(unit: State | None = None, file: State | None = None) -> list[State]
         {"type": "missing"},
         {"type": "missing"} if file is None else file,
         {"ActiveState": "inactive", "UnitFileState": ""} if unit is None else unit,
+        {"rc": 0, "out": ""},
+        {"type": "missing"},
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,17 +130,32 @@ case " $* " in
 *" -s "*) if [ -e {root}/stale ]; then echo 'E: Unable to locate package' >&2; exit 100; fi
           if [ -e {root}/unknown ]; then echo 'E: Unable to locate package' >&2; exit 100; fi
           cat {root}/simulation ;;
-*) if [ -e {root}/broken ]; then echo 'E: dpkg was interrupted' >&2; exit 100; fi ;;
+*) if [ -e {root}/broken ]; then echo 'E: dpkg was interrupted' >&2; exit 100; fi
+   case " $* " in *" -f "*) echo 'ii  gpg' >{root}/status ;; esac ;;
 esac
 """)
-        tool.chmod(0o755)
+        (root / "status").write_text("ii  gpg\nrc  old\n")
+        (root / "dpkg-query").write_text(f"#!/bin/sh\ncat {root}/status\n")
+        (root / "dpkg").write_text(f"""#!/bin/sh
+echo "$DEBIAN_FRONTEND $LC_ALL $*" >>{self.log}
+[ ! -e {root}/stuck ] || {{ echo 'dpkg: error processing package' >&2; exit 1; }}
+sed -i 's/^i[UF]/ii/' {root}/status; rm -f {root}/updates/*
+""")
+        for name in ("apt-get", "dpkg-query", "dpkg"):
+            (root / name).chmod(0o755)
+        (root / "updates").mkdir()
+        for name in ("OURS", "LISTS", "FRONTEND"):
+            monkeypatch.setattr(APT, name, root / f"{name}.lock")
+        monkeypatch.setattr(APT, "UPDATES", root / "updates")
         monkeypatch.setenv("PATH", f"{root}:{os.environ['PATH']}")
 
     def asked(self) -> list[str]:
         """The verbs, in order."""
         words = [line.split() for line in self.log.read_text().splitlines()]
         return [
-            "simulate" if "-s" in line else next(w for w in line if w in ("install", "update"))
+            "simulate"
+            if "-s" in line
+            else next(w for w in line if w in ("install", "update", "--configure"))
             for line in words
         ]
 
@@ -189,5 +206,87 @@ def test_a_failed_install_shows_apts_own_words(
     apt: FakeApt, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (apt.root / "broken").touch()
-    assert APT.main(["gpg"]) == 100
+    assert APT.main(["gpg"]) == 1
     assert capsys.readouterr().err == "apt: install of gpg failed:\nE: dpkg was interrupted\n"
+
+
+# --- what an interrupted installation left ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("listing", "names"),
+    [
+        ("ii  gpg\nrc  old\nun  none\nhi  held\n", []),
+        ("iU  cmake\niF  g++:arm64\niH  gcc\niW  man-db\nit  libc-bin\nii  gpg\n",
+         ["cmake", "g++:arm64", "gcc", "man-db", "libc-bin"]),
+        ("iHR gcc\n", ["gcc"]),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_what_dpkg_did_not_finish(listing: str, names: list[str]) -> None:
+    assert APT.unfinished(listing) == names
+
+
+def test_an_interrupted_installation_is_finished_first(apt: FakeApt) -> None:
+    (apt.root / "status").write_text("iU  cmake\nii  gpg\n")
+    assert APT.main(["gpg"]) == 0
+    assert apt.asked() == ["--configure", "simulate", "install"]
+    assert "--force-confold --configure -a" in apt.log.read_text()
+
+
+def test_changes_that_dpkg_noted_alone_are_enough(apt: FakeApt) -> None:
+    (apt.root / "updates/0000").touch()
+    assert APT.main(["gpg"]) == 0
+    assert apt.asked() == ["--configure", "simulate", "install"]
+
+
+def test_a_half_unpacked_package_is_fetched_again(apt: FakeApt) -> None:
+    (apt.root / "status").write_text("iHR cmake\n")
+    assert APT.main(["gpg"]) == 0
+    assert apt.asked() == ["--configure", "simulate", "install", "simulate", "install"]
+
+
+def test_a_half_installed_driver_is_left_to_its_owner(
+    apt: FakeApt, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (apt.root / "status").write_text("iF  nvidia-dkms-580-open:arm64\niU  cmake\n")
+    assert APT.main(["gpg"]) == 1
+    assert apt.asked() == []
+    assert capsys.readouterr().err == (
+        "apt: the installation of nvidia-dkms-580-open:arm64 was interrupted and is not ours to "
+        "finish; run on the machine: sudo dpkg --configure -a\n"
+    )
+
+
+def test_a_repair_that_fails_says_what_dpkg_said(
+    apt: FakeApt, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (apt.root / "status").write_text("iF  cmake\n")
+    (apt.root / "stuck").touch()
+    (apt.root / "broken").touch()
+    assert APT.main(["gpg"]) == 1
+    assert "an interrupted installation could not be finished:\nE: dpkg" in capsys.readouterr().err
+
+
+def test_the_lists_of_one_source_are_read_anew(apt: FakeApt) -> None:
+    assert APT.main(["--update", "/etc/apt/sources.list.d/a.sources", "gpg"]) == 0
+    assert apt.asked() == ["update", "simulate", "install"]
+    line = apt.log.read_text().splitlines()[0]
+    assert "Dir::Etc::sourcelist=/etc/apt/sources.list.d/a.sources" in line
+
+
+@pytest.mark.parametrize(("name", "words"), [("LISTS", ["--update", "x"]), ("FRONTEND", [])])
+def test_somebody_elses_apt_is_waited_for(apt: FakeApt, name: str, words: list[str]) -> None:
+    place = getattr(APT, name)
+    place.touch()
+    hold = (
+        "import fcntl, sys, time; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
+        "print('held', flush=True); time.sleep(0.5); open(sys.argv[2], 'a').write('x y update\\n')"
+    )
+    argv = [sys.executable, "-c", hold, str(place), str(apt.log)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert APT.main([*words, "gpg"]) == 0
+    assert apt.asked()[0] == "update"
+    assert apt.log.read_text().startswith("x y update")

@@ -133,8 +133,8 @@ BAD = "it broke\n2 operation(s) changed something; the run FAILED\n"
         (converged(0), 0, f"{ANSWERED}0 operation(s) changed something\n"),
         (converged(3), 0, f"{ANSWERED}3 operation(s) changed something\n"),
         (converged(2, ["spark-1"]), 2, ANSWERED + BAD),
-        (converged(0, rc=1), 2, f"{ANSWERED}\n0 operation(s) changed something; the run FAILED\n"),
-        (Outcome(0, None, [], ""), 2, "\n0 operation(s) changed something; the run FAILED\n"),
+        (converged(0, rc=1), 2, f"{ANSWERED}0 operation(s) changed something; the run FAILED\n"),
+        (Outcome(0, None, [], ""), 2, "0 operation(s) changed something; the run FAILED\n"),
     ],
 )
 def test_converge_is_honest(

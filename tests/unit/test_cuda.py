@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -49,18 +50,16 @@ def test_drift_without_an_answer() -> None:
 def test_install_goes_in_order_and_installs_no_keyring_package() -> None:
     shells = [command.shell for command in cuda.install(REPOSITORY)]
     order = ["fetch.py 'http://repo/keyring 1.deb'", "apt_key.py", cuda.PIN, cuda.SOURCES,
-             "apt-get -q update", "apt_install.py"]  # fmt: skip
-    assert [next(i for i, s in enumerate(shells) if word in s) for word in order] == list(range(6))
+             "apt_install.py --update"]  # fmt: skip
+    assert [next(i for i, s in enumerate(shells) if word in s) for word in order] == list(range(5))
     assert f"--sha256 {'ab' * 32}" in shells[0]
     assert f"--fingerprint {'A' * 40}" in shells[1]
-    assert shells[5].endswith("apt_install.py cuda-cudart-13-0=13.0.96-1 cuda-nvcc-13-0=13.0.88-1")
+    assert shells[4].endswith(" cuda-cudart-13-0=13.0.96-1 cuda-nvcc-13-0=13.0.88-1")
     assert not any("dpkg -i" in text or "apt-get install" in text for text in shells)
 
 
 def test_only_our_source_is_updated() -> None:
-    update = cuda.install(REPOSITORY)[4].shell
-    assert f"Dir::Etc::sourcelist={cuda.SOURCES}" in update
-    assert "Dir::Etc::sourceparts=-" in update
+    assert f"apt_install.py --update {cuda.SOURCES} cuda" in cuda.install(REPOSITORY)[4].shell
 
 
 def test_the_source_is_signed_by_the_pinned_key_alone() -> None:
@@ -121,3 +120,93 @@ def test_the_proof_runs_with_the_real_probe(
         command = cuda.proof(minimum, nvcc_probe())
         done = subprocess.run(["sh", "-c", command.shell], capture_output=True, check=False)
         assert done.returncode == status
+
+
+# --- what we installed once is kept as it was made -----------------------------------------------
+
+ROOT = {"type": "file", "owner": "root", "group": "root", "mode": "0644"}
+PRINT = f"pub:-:4096:1:X:1:::-:::scSC:\nfpr:::::::::{'A' * 40}:\nuid:-::::1::Y::lab:\n"
+
+
+def machine(**changes: Any) -> list[Any]:
+    """Answers of a machine whose toolkit we installed; `changes` by name of the question."""
+    files = [{**ROOT, "sha256": hashlib.sha256(file.content.encode()).hexdigest()}
+             for file in cuda.files(REPOSITORY)]  # fmt: skip
+    states = {
+        "nvcc": {"rc": 0, "out": "/usr/local/cuda/bin/nvcc 13.0.88\n"},
+        "pin": files[0],
+        "sources": files[1],
+        "keyring": {**ROOT, "sha256": "c"},
+        "gpg": {"rc": 0, "out": PRINT},
+        "packages": {"versions": {"cuda-nvcc-13-0": "13.9", "cuda-cudart-13-0": "13.0.96-1"}},
+    }
+    return list({**states, **changes}.values())
+
+
+EDITED = {**ROOT, "sha256": "0"}
+GONE = {"type": "missing"}
+OTHER = {"rc": 0, "out": PRINT.replace("A" * 40, "B" * 40)}
+MENDED: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "as installed": ({}, [], []),
+    "not from us": (
+        {"pin": GONE, "sources": GONE, "keyring": EDITED, "gpg": OTHER,
+         "packages": {"versions": {}}}, [], [],
+    ),
+    "source edited": (
+        {"sources": EDITED}, [f"{cuda.SOURCES}: content differs"], [f"mv -fT \"$t\" {cuda.SOURCES}"],
+    ),
+    "source gone": (
+        {"sources": GONE, "gpg": {"rc": 0, "out": PRINT}},
+        [f"{cuda.SOURCES}: missing, not a file"], [f"mv -fT \"$t\" {cuda.SOURCES}"],
+    ),
+    "pin gone": (
+        {"pin": GONE}, [f"{cuda.PIN}: missing, not a file"], [f"mv -fT \"$t\" {cuda.PIN}"],
+    ),
+    "key replaced": (
+        {"gpg": OTHER},
+        [f"{cuda.KEYRING}: its keys are ['{'B' * 40}'], not {'A' * 40}"],
+        ["fetch.py", "apt_key.py"],
+    ),
+    "a second key": (
+        {"gpg": {"rc": 0, "out": PRINT + OTHER["out"]}},
+        [f"{cuda.KEYRING}: its keys are ['{'A' * 40}', '{'B' * 40}'], not {'A' * 40}"],
+        ["fetch.py", "apt_key.py"],
+    ),
+    "key that apt cannot read": (
+        {"keyring": {**ROOT, "mode": "0600"}},
+        [f"{cuda.KEYRING}: mode is 0600, not 0644"],
+        ["fetch.py", "apt_key.py"],
+    ),
+    "no key": (
+        {"keyring": GONE, "gpg": {"rc": 2, "out": ""}},
+        [f"{cuda.KEYRING}: missing, not a file"],
+        ["fetch.py", "apt_key.py"],
+    ),
+    "a package removed": (
+        {"packages": {"versions": {"cuda-nvcc-13-0": "13.0.88-1"}}},
+        ["package cuda-cudart-13-0: not installed"],
+        ["apt_install.py cuda-cudart-13-0=13.0.96-1"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_only_what_differs_of_ours_is_mended(name: str) -> None:
+    changes, drift, words = MENDED[name]
+    found = cuda.plan(REPOSITORY, "13.0", machine(**changes))
+    assert list(found.drift) == drift
+    assert len(found.commands) == len(words)
+    for command, word in zip(found.commands, words, strict=True):
+        assert word in command.shell
+
+
+def test_an_old_toolkit_is_installed_anew_whole() -> None:
+    found = cuda.plan(REPOSITORY, "13.0", machine(nvcc={"rc": 0, "out": ""}, sources=EDITED))
+    assert found.drift == (f"CUDA toolkit: {NOWHERE}, 13.0 or newer is needed",)
+    assert found.commands[:-1] == tuple(cuda.install(REPOSITORY))
+
+
+def test_the_questions_and_the_answers_have_one_order() -> None:
+    kinds = [spec.get("path", spec["kind"]) for spec in cuda.probes(["b", "a"])]
+    assert kinds == ["run", cuda.PIN, cuda.SOURCES, cuda.KEYRING, "run", "packages"]
+    assert cuda.probes(["b", "a"])[5]["names"] == ["a", "b"]

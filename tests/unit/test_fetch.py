@@ -199,3 +199,23 @@ def test_only_http_is_accepted(dest: Path) -> None:
     answer = subprocess.run([*argv, "--sha256", HASH], capture_output=True, text=True)
     assert answer.returncode == 2
     assert "only http and https" in answer.stderr
+
+
+@pytest.mark.parametrize("brings", [True, False])
+def test_another_fetch_is_waited_for(server: Server, dest: Path, brings: bool) -> None:
+    """One whose laptop died goes on; it brings the file, or dies as well and leaves its part."""
+    partial = dest.with_name("file.bin.partial")
+    partial.write_bytes(CONTENT if brings else CONTENT[:1000])
+    end = "os.replace(sys.argv[1], sys.argv[2])" if brings else "pass"
+    hold = (
+        "import fcntl, os, sys, time; f = open(sys.argv[1], 'ab'); fcntl.flock(f, fcntl.LOCK_EX); "
+        f"print('held', flush=True); time.sleep(0.7); {end}"
+    )
+    argv = [sys.executable, "-c", hold, str(partial), str(dest)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        fetch(server, dest)
+    assert dest.read_bytes() == CONTENT
+    assert [path.name for path in dest.parent.iterdir()] == [dest.name]
+    assert server.asked == ([] if brings else ["bytes=1000-"])

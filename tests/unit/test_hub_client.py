@@ -102,7 +102,10 @@ def test_the_import_is_tried_in_the_current_environment() -> None:
 def make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: str, proof: str, fake: str = ""
 ) -> tuple[int, dict[str, str], Path]:
-    """Run the program; no package is named, so nothing is asked of any registry."""
+    """Run the program; no package is named, so nothing is asked of any registry.
+
+    + fake: shell text that the `python3` on PATH runs first
+    """
     tools = tmp_path / "fake_tools"
     tools.mkdir(exist_ok=True)
     python = tools / "python3"
@@ -134,11 +137,20 @@ def test_an_environment_is_stamped_last(tmp_path: Path, monkeypatch: pytest.Monk
     assert (dest / "bin/python").exists()
 
 
+# Makes an environment without pip in no time: its python does not run pip, and says so.
+BARE = """if [ "$2" = venv ]; then
+    mkdir -p "$3/bin"
+    printf '#!/bin/sh\\n[ "$2" != pip ] || exit 0\\nexec {} "$@"\\n' >"$3/bin/python"
+    chmod 755 "$3/bin/python"
+    exit
+fi""".replace("{}", sys.executable)
+
+
 @pytest.mark.parametrize(
     ("requirements", "proof", "fake", "message"),
     [
-        ("", "raise SystemExit('wrong version')", "", "python: wrong version"),
-        ("", "import no_such_module", "",
+        ("", "raise SystemExit('wrong version')", BARE, "python: wrong version"),
+        ("", "import no_such_module", BARE,
          "python: ModuleNotFoundError: No module named 'no_such_module'"),
         ("", "1", "echo 'no ensurepip' >&2; exit 1", "python3: no ensurepip"),
         # A requirement without a hash is refused before any index is asked.

@@ -42,8 +42,9 @@ def test_the_token_is_in_no_command_and_no_repr() -> None:
     assert len(writes) == 1
     assert "chown llm:llm" in writes[0].shell
     assert "chmod 0600" in writes[0].shell
-    # Written just before the start, so that a machine that dies earlier keeps no token.
-    assert start_commands(job)[-2] == writes[0]
+    # Written by the command that starts the work: a laptop that dies before it leaves no token.
+    assert start_commands(job)[-1] == writes[0]
+    assert "systemd-run" in writes[0].shell
 
 
 def test_the_unit_says_who_runs_what() -> None:
@@ -102,8 +103,14 @@ for n in open(sys.argv[1]).read().split():
     if fnmatch.fnmatchcase(n, sys.argv[2]): print(n, "loaded active running")' {self.active} "$4" ;;
 esac""",
             "systemd-run": f"""echo systemd-run >>{self.log}
-while :; do case $1 in --*) shift ;; *) break ;; esac; done
-exec "$@" """,
+[ ! -e {root}/refuse ] || exit 1
+post=:
+while :; do case $1 in
+--property=ExecStopPost=+*) post=${{1#*=*=+}}; shift ;;
+--*) shift ;;
+*) break ;;
+esac; done
+"$@"; rc=$?; $post; exit $rc""",
         }
         for name, body in scripts.items():
             (tools / name).write_text(f"#!/bin/sh\n{body}\n")
@@ -171,6 +178,27 @@ def test_a_second_run_joins_the_one_that_works(bench: Bench) -> None:
     assert "systemd-run" not in bench.log.read_text()
     assert "systemctl stop" not in bench.log.read_text()
     assert (bench.root / "stamp").exists()
+
+
+def test_who_joins_leaves_no_token_and_reads_it_all(bench: Bench) -> None:
+    bench.active.write_text(f"sparkwright-weights-a-{DIGEST}.service\n")
+    bench.start(bench.job("raise SystemExit(3)", secret="hf_TOPSECRET" * 9000))
+    assert "systemd-run" not in bench.log.read_text()
+    assert not (bench.root / "run/weights-a/secret").exists()
+
+
+def test_a_unit_that_cannot_be_started_leaves_no_token(bench: Bench) -> None:
+    (bench.root / "refuse").touch()
+    with pytest.raises(subprocess.CalledProcessError):
+        bench.start(bench.job("pass", secret="hf_TOPSECRET"))
+    assert not (bench.root / "run/weights-a/secret").exists()
+
+
+def test_a_unit_that_is_just_ending_is_waited_for(bench: Bench) -> None:
+    bench.start(bench.job("pass"))
+    log = bench.log.read_text()
+    unit = f"sparkwright-weights-a-{DIGEST}.service"
+    assert log.index(f"systemctl --quiet stop {unit}") < log.index("systemd-run")
 
 
 def test_older_work_of_the_same_label_is_stopped_and_no_other(bench: Bench) -> None:

@@ -244,6 +244,13 @@ def test_prune_keeps_the_newest_and_always_the_current(
     assert pruned(tmp_path / "a prefix", "x", builds, keep) == sorted(left)
 
 
+def test_prune_removes_what_interrupted_builds_left(tmp_path: Path) -> None:
+    place = tmp_path / "llama.cpp"
+    for name in ("half", "other.new"):
+        (place / name / "bin").mkdir(parents=True)
+    assert pruned(tmp_path, "x", ["NOW", "b"], 2) == ["NOW", "b"]
+
+
 def test_prune_keeps_a_build_that_a_process_runs(tmp_path: Path) -> None:
     place = tmp_path / "llama.cpp/inuse/bin"
     place.mkdir(parents=True)

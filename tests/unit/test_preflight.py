@@ -11,7 +11,7 @@ import pytest
 
 from sparkwright import preflight_seen
 from sparkwright.preflight import BUILD_GIB, check
-from sparkwright.preflight_seen import TMP, Seen, probes, seen
+from sparkwright.preflight_seen import Seen, probes, seen
 from sparkwright.units import MARKER
 from tests.unit.machine_case import DIRECTORY, GIB, HOST, ITEM, data, item, merged
 
@@ -20,7 +20,6 @@ SPARK = Seen(
     disks={
         "data_dir": {"free": 200 * GIB, "readonly": False, "noexec": False},
         "prefix": {"free": 200 * GIB, "readonly": False, "noexec": False},
-        TMP: {"free": GIB, "readonly": False, "noexec": False},
     },
     ports={"ports": {"22": ["sshd (pid 1, ssh.service)"]}},
     gpu={"rc": 0, "out": "NVIDIA GB10, 12.1, 580.95.05\n", "err": ""},
@@ -92,12 +91,6 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Any], list[str]]] = {
     ),
     "clock at the limit": ({"offset_s": -60.0}, {}, [], []),
     "clock limit said openly": ({"offset_s": 90.0}, {"clock_offset_max_s": 100}, [], []),
-    "noexec /tmp with a password": (
-        disk(TMP, noexec=True), {"_sudo_password": "x"}, [],
-        ["/tmp: is mounted noexec; sudo with a password runs a helper there; mount it without "
-         "noexec, or use passwordless sudo"],
-    ),
-    "noexec /tmp without a password": (disk(TMP, noexec=True), {}, [], []),
     "no nvidia-smi": (
         gpu("", 127, "[Errno 2] No such file or directory: 'nvidia-smi'"), {}, [],
         [f"gpu: nvidia-smi does not show one: [Errno 2] No such file or directory: 'nvidia-smi'; "
@@ -124,7 +117,9 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Any], list[str]]] = {
         gpu("NVIDIA GB10, 12.1, [N/A]\n"), {}, [],
         [f"gpu: driver is [N/A], CUDA 13 needs 580 or newer; {DASHBOARD}"],
     ),
-    "one good row among others": (gpu("[N/A], [N/A], [N/A]\nNVIDIA GB10, 12.1, 580.1\n"), {}, [], []),
+    "one good row among others": (
+        gpu("[N/A], [N/A], [N/A]\nNVIDIA GB10, 12.1, 580.1\n"), {}, [], [],
+    ),
     "another GPU with an old driver": (
         gpu("NVIDIA RTX 6000, 8.9, 570.124.06\n"), {}, [],
         ["gpu: NVIDIA RTX 6000 has compute capability 8.9, not 12.1; is this a GB10?",
@@ -164,8 +159,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Any], list[str]]] = {
     ),
     "no space to build": (
         disk("prefix", free=GIB), {"prefix": "/opt/sw"}, [],
-        [f"/opt/sw: 1.0 GiB free, {BUILD_GIB}.0 GiB are needed (0.0 GiB of weights are missing); "
-         "free space, or move data_dir"],
+        [f"/opt/sw: 1.0 GiB free, {BUILD_GIB}.0 GiB are needed; free space, or move prefix"],
     ),
     "read-only disk": (
         disk("prefix", readonly=True, free=0), {}, [],
@@ -173,8 +167,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Any], list[str]]] = {
     ),
     "a disk that did not answer": (
         {"disks": {**SPARK.disks, "prefix": {"error": "OSError"}}}, {}, [],
-        ["/opt/sparkwright: 0.0 GiB free, 2.0 GiB are needed (0.0 GiB of weights are missing); "
-         "free space, or move data_dir"],
+        ["/opt/sparkwright: 0.0 GiB free, 2.0 GiB are needed; free space, or move prefix"],
     ),
     "port taken": (
         port(8080, "ollama (pid 7, ollama.service)"), {}, [ITEM],
@@ -283,7 +276,6 @@ def test_answers_are_taken_in_the_order_of_the_questions() -> None:
     asked = {name: specs[state["mark"]] for name, state in kinds.items()}
     assert asked["data_dir"] == {"kind": "disk", "path": "/srv/sparkwright"}
     assert asked["prefix"] == {"kind": "disk", "path": "/opt/sparkwright"}
-    assert asked[TMP] == {"kind": "disk", "path": "/tmp"}
     assert asked["gpu"]["argv"][0] == "nvidia-smi"
     assert asked["held"]["argv"][:2] == ["find", DIRECTORY]
     assert asked["ours"]["argv"][0] == "grep"
@@ -317,13 +309,27 @@ def answer(place: int, items: list[Any]) -> str:
 def test_a_unit_without_our_marker_is_foreign(units: Path, text: str | None, foreign: bool) -> None:
     if text is not None:
         (units / "llm-tiny.service").write_text(text)
-    found = answer(6, [ITEM, item("other")])
+    found = answer(5, [ITEM, item("other")])
     assert found == (f"{units}/llm-tiny.service\n" if foreign else "")
+
+
+@pytest.mark.parametrize(("target", "served", "foreign"), [
+    ("/dev/null", False, True), ("/dev/null", True, False), ("/nonexistent", True, True),
+])  # fmt: skip
+def test_a_mask_is_foreign_unless_the_unit_has_served(
+    units: Path, monkeypatch: pytest.MonkeyPatch, target: str, served: bool, foreign: bool
+) -> None:
+    """A mask put on a unit of ours is drift; one on a name that we never used is a decision."""
+    monkeypatch.setattr(preflight_seen, "ACCEPTED", str(units))
+    (units / "llm-tiny.service").symlink_to(target)
+    if served:
+        (units / "llm-tiny.json").touch()
+    assert answer(5, [ITEM]) == (f"{units}/llm-tiny.service\n" if foreign else "")
 
 
 def test_without_recipes_nothing_is_foreign(units: Path) -> None:
     (units / "llm-tiny.service").write_text("by hand")
-    assert answer(6, []) == ""
+    assert answer(5, []) == ""
 
 
 def test_ours_are_files_with_marker_whatever_recipe(tmp_path: Path) -> None:
@@ -340,5 +346,5 @@ def test_ours_are_files_with_marker_whatever_recipe(tmp_path: Path) -> None:
 def test_held_files_are_listed_with_their_size(tmp_path: Path) -> None:
     weights = dataclasses.replace(ITEM.weights, directory=str(tmp_path))
     (tmp_path / "tiny.gguf").write_bytes(b"x" * 7)
-    assert answer(7, [dataclasses.replace(ITEM, weights=weights)]) == f"{tmp_path}/tiny.gguf\t7\n"
-    assert answer(7, []) == ""
+    assert answer(6, [dataclasses.replace(ITEM, weights=weights)]) == f"{tmp_path}/tiny.gguf\t7\n"
+    assert answer(6, []) == ""

@@ -223,13 +223,14 @@ def test_unit_reads_the_digest_of_the_process(
         "MainPID": str(running.pid),
         "DropInPaths": "",
         "digest": "0123456789ab",
+        "exe": str(Path("/usr/bin/sleep").resolve()),
     }
     # The process is gone meanwhile: no digest, no failure.
     assert ask(kind="unit", name="llm-tiny.service")["digest"] == ""
 
 
 def test_the_probe_changes_nothing() -> None:
-    """It opens nothing for writing and calls nothing that changes; `run` gets commands that read."""
+    """It opens nothing for writing; `run` gets commands that read."""
     text = TEXT.read_text()
     for word in ("write", '"w"', '"a"', "unlink", "mkdir", "chmod", "chown", "remove", "rename"):
         assert word not in text, word

@@ -7,13 +7,16 @@ import getpass
 import grp
 import hashlib
 import os
+import signal
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from sparkwright.resources import (
+    TEMPORARY,
     Absent,
     Command,
     Directory,
@@ -135,6 +138,40 @@ def test_write_file_leaves_nothing_when_the_content_is_cut(tmp_path: Path) -> No
     assert sh(Command(good.shell, "bmV3!!! not base64")).returncode != 0
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
     assert (tmp_path / "f").read_bytes() == b"old"
+
+
+def test_write_file_takes_no_half_content_for_whole(tmp_path: Path) -> None:
+    """A laptop that dies in the middle ends the input early, at a place that base64 accepts."""
+    (tmp_path / "f").write_bytes(b"old")
+    good = write_file(f"{tmp_path}/f", b"new" * 1000, USER, GROUP, "0644")
+    done = sh(Command(good.shell, (good.stdin or "")[:400]))
+    assert done.returncode != 0
+    assert f"{tmp_path}/f: not written" in done.stderr
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("f", b"old")]
+
+
+def test_write_file_does_not_wait_for_an_end_that_never_comes(tmp_path: Path) -> None:
+    """A pulled cable: everything came, but nobody closes the input."""
+    good = write_file(f"{tmp_path}/f", b"new", USER, GROUP, "0644")
+    with subprocess.Popen(["sh", "-c", good.shell], stdin=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        writer.stdin.write(good.stdin or "")
+        writer.stdin.flush()
+        assert writer.wait(30) == 0
+    assert (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_write_file_leaves_nothing_when_it_is_hung_up(tmp_path: Path) -> None:
+    good = write_file(f"{tmp_path}/f", b"new", USER, GROUP, "0644")
+    writer = subprocess.Popen(
+        ["sh", "-c", good.shell], stdin=subprocess.PIPE, start_new_session=True
+    )
+    while not list(tmp_path.glob(f"{TEMPORARY}*")):
+        time.sleep(0.01)
+    time.sleep(0.1)  # the traps are set by now
+    os.killpg(writer.pid, signal.SIGHUP)
+    assert writer.wait(30) != 0
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("tool", ["chown", "chmod", "sync", "mv"])

@@ -131,6 +131,12 @@ ROWS: dict[str, tuple[State, State, list[str], bool]] = {
         [f"{NAME}: failed, not active"],
         True,
     ),
+    "replaced": (
+        {**RUNS, "exe": "/opt/x/bin/llama-server (deleted)"},
+        OWN_FILE,
+        [f"{NAME}: runs a program that was replaced, /opt/x/bin/llama-server (deleted)"],
+        True,
+    ),
     "disabled": (
         {**RUNS, "UnitFileState": "disabled"},
         OWN_FILE,
@@ -203,6 +209,48 @@ def test_a_drop_in_is_set_aside_and_what_runs_with_it_is_restarted() -> None:
     reload = text.index("systemctl daemon-reload")
     assert reload < next(i for i, s in enumerate(text) if "restart" in s)
     assert text.index(f"mv -f {places[1]} {places[1]}.set-aside-by-sparkwright") < reload
+
+
+def test_a_drop_in_that_systemd_has_not_read_restarts_nothing() -> None:
+    """One run is enough for it: waiting for systemd to name it would take two."""
+    place = f"/etc/systemd/system/{NAME}.d/o.conf"
+    states = answers({**RUNS, "NeedDaemonReload": "yes"}, OWN_FILE)
+    states[6] = {"rc": 0, "out": f"{place}\n"}
+    found = plan(ITEM, SERVICE, states)
+    assert found.drift == (
+        f"{place}: a drop-in changes {NAME}",
+        f"{NAME}: systemd has not read its file again",
+    )
+    assert not found.start
+    assert shells(found) == [
+        f"mv -f {place} {place}.set-aside-by-sparkwright", "systemctl daemon-reload",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "unit_file"),
+    [
+        (RUNS, file("edited")),
+        ({**RUNS, "DropInPaths": f"/etc/systemd/system/{NAME}.d/o.conf"}, OWN_FILE),
+    ],
+)
+def test_a_run_that_dies_before_the_restart_leaves_a_mark(unit: State, unit_file: State) -> None:
+    """Once the text is mended, nothing else tells that the process was started with another."""
+    mark = f"/run/sparkwright/owed-{NAME}"
+    text = shells(planned(unit, unit_file))
+    assert text[0] == f"install -D -m 0644 /dev/null {mark}"
+    assert text[-1].endswith(f"systemctl restart --no-block {NAME} && rm -f {mark}")
+    states = answers(RUNS, OWN_FILE)
+    states[7] = {"type": "file"}
+    later = plan(ITEM, SERVICE, states)
+    assert later.drift == (f"{NAME}: owes a restart since its unit was mended",)
+    assert later.start
+    assert shells(later)[-1] == text[-1]
+    # A process that has ended meanwhile is started for that reason, and then nothing is owed.
+    states[5] = {**RUNS, "ActiveState": "inactive", "digest": ""}
+    started = plan(ITEM, SERVICE, states)
+    assert started.drift == (f"{NAME}: inactive, not active",)
+    assert shells(started) == shells(later)[1:]
 
 
 def test_a_drop_in_of_a_sleeping_standby_unit_starts_nothing() -> None:

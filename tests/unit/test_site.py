@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "recipes").mkdir()
     recipe("q4", tmp_path, 8081, include=["*Q4.gguf"])
     recipe("q8", tmp_path, 8082, include=["*Q8.gguf"], gated=True)
-    recipe("all", tmp_path, 8083, exclude=["original/*"])
+    recipe("all", tmp_path, 8083, exclude=["original/*", "*Q8.gguf"])
     recipe("typo", tmp_path, 8084, include=["*Q5.gguf"])
     recipe("new", tmp_path, 8085, repo="lab/new")
     files = [{"path": path, "size": size, "sha256": HASH} for path, size in FILES.items()]
@@ -95,7 +95,8 @@ def test_recipes_of_one_snapshot_share_a_directory_and_join_their_files(root: Pa
     assert one.weights == two.weights
     assert [file.path for file in one.weights.files] == ["a-Q4.gguf", "a-Q8.gguf"]
     assert set(one.weights.include) == {"*Q4.gguf", "*Q8.gguf"}
-    assert one.weights.gated  # one of them needs the token
+    assert one.weights.gated  # one of them needs the token, whichever comes first
+    assert site.planned(machine(root, "q4", "q8"))[0].weights.gated
     # And each still serves its own model.
     assert llama_server.first_shard(one.files) == "a-Q4.gguf"
     assert llama_server.first_shard(two.files) == "a-Q8.gguf"
@@ -103,7 +104,7 @@ def test_recipes_of_one_snapshot_share_a_directory_and_join_their_files(root: Pa
 
 def test_an_exclude_counts_only_when_all_of_them_say_it(root: Path) -> None:
     (alone,) = site.planned(machine(root, "all"))
-    assert alone.weights.exclude == ("original/*",)
+    assert alone.weights.exclude == ("original/*", "*Q8.gguf")
     assert "original/model.bin" not in [file.path for file in alone.weights.files]
     joined = site.planned(machine(root, "all", "q4"))[0].weights
     assert joined.exclude == ()
@@ -119,6 +120,18 @@ def test_everything_wrong_is_said_at_once(root: Path) -> None:
         "correct or remove it",
         "artifacts.lock.yaml: lab/new@main: the lock holds no commit and file list for it, and "
         "recipe new needs them; run `sparkwright lock` on a connected machine",
+    ]
+
+
+def test_a_choice_that_holds_no_single_model_is_said_before_it_is_fetched(root: Path) -> None:
+    recipe("both", root, 8086, include=["*.gguf"])
+    recipe("none", root, 8087, include=["README.md"])
+    with pytest.raises(SparkwrightError) as error:
+        site.planned(machine(root, "both", "none"))
+    assert str(error.value).splitlines() == [
+        "recipes/both.yaml: weights: more than one model (a-Q4.gguf, a-Q8.gguf); narrow the "
+        "recipe's include",
+        "recipes/none.yaml: weights: no .gguf file among them; check the recipe's include",
     ]
 
 

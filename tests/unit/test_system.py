@@ -63,6 +63,10 @@ USER_ROWS: list[tuple[State, list[str]]] = [
     # No GPU driver, no group: a converge must not fail or report drift for ever.
     ({**ACCOUNT, "groups": ["llm", "video"], "known": ["llm", "video"]}, []),
     (
+        {**ACCOUNT, "groups": ["997", "render", "video"], "known": ["render", "video", "root"]},
+        ["user llm: group llm does not exist"],
+    ),
+    (
         {**ACCOUNT, "home": "/home/llm", "groups": ["llm"]},
         ["user llm: not in group video, not in group render, home is /home/llm, not /srv/s"],
     ),
@@ -86,8 +90,8 @@ def test_user_is_made_without_login_and_moved_only_when_it_exists() -> None:
 
 def test_user_commands_pass_over_a_group_that_the_machine_lacks() -> None:
     """Run for real, with useradd and usermod that would fail loudly."""
-    make, join = User("root", "/root", ("no-such-group-here",)).fix([{"exists": False}])
-    for command in (make, join):
+    make, group, join = User("root", "/root", ("no-such-group-here",)).fix([{"exists": False}])
+    for command in (make, group, join):
         done = subprocess.run(["sh", "-c", command.shell], capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

@@ -180,6 +180,19 @@ def test_stale_unfinished_downloads_are_removed(case: Case) -> None:
     assert not stale.exists()
 
 
+def test_files_that_a_dead_agent_was_writing_are_removed(case: Case) -> None:
+    case.dir.mkdir()
+    ours = [f".{name}.4711.tmp" for name in ("MANIFEST.json", "SHA256SUMS", ".sparkwright-stat.json")]
+    ours.append(f".sparkwright-{SHARDS[0]}.tmp")
+    for name in [*ours, ".mine.tmp"]:
+        (case.dir / name).write_text("half")
+    case.fetch()
+    case.assert_complete()
+    left = {path.name for path in case.dir.iterdir()}
+    assert not left & set(ours)
+    assert ".mine.tmp" in left
+
+
 def _old_copy(case: Case, bad: tuple[str, ...] = ()) -> Path:
     old = case.tmp / "old"
     for path, data in case.wanted.items():

@@ -1,17 +1,28 @@
 """Installs Debian packages after looking at what apt would do, and refuses what we never touch.
 
-apt_install.py PACKAGE[=VERSION]...
+    apt_install.py [--update FILE] PACKAGE[=VERSION]...
+
++ --update: a sources file whose lists are read anew first, and no others
+
+What an interrupted installation left (a power cut, an apt that was killed) is finished first,
+unless it belongs to the system: then the one command that does it is named.
 """
 
 from __future__ import annotations
 
+import argparse
+import fcntl
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 APT = ["apt-get", "-o", "DPkg::Lock::Timeout=600", "-y", "--no-install-recommends"]
+# Answers to dpkg's questions about configuration files: the machine's own stay (dpkg(1)).
+KEEP = ["--force-confdef", "--force-confold"]
 # Driver, kernel, firmware and container toolkit belong to DGX OS: on GB10 a driver without its
 # firmware leaves `nvidia-smi: No devices found` (NVIDIA's forum, OTA2607). Report, never change.
 PROTECTED = re.compile(
@@ -20,6 +31,19 @@ PROTECTED = re.compile(
     r"|dgx-.*|fwupd.*|docker.*|containerd.*)$"
 )
 ACTION = re.compile(r"^(Inst|Remv) (\S+)")
+UNMET = re.compile(r"^\s*(\S+) : (?:Pre)?Depends: (\S+).*")
+# Held by one of us at a time: a run whose laptop is gone still goes on.
+OURS = Path("/run/sparkwright-apt.lock")
+# apt's own wait covers dpkg's lock only; these two are not waited for by anybody.
+LISTS, FRONTEND = Path("/var/lib/apt/lists/lock"), Path("/var/lib/dpkg/lock-frontend")
+# Status changes that dpkg has not yet put into its database (dpkg's doc on the updates directory).
+UPDATES = Path("/var/lib/dpkg/updates")
+# Longest wait for somebody else's apt, as for dpkg's lock above (our choice).
+WAIT_S = 600.0
+
+
+class AptError(Exception):
+    """The packages cannot be installed; the message is for the user."""
 
 
 def refused(simulation: str, wanted: Sequence[str]) -> list[str]:
@@ -33,7 +57,18 @@ def refused(simulation: str, wanted: Sequence[str]) -> list[str]:
         elif action and PROTECTED.match(action[2].split(":")[0]):
             how = "asked for by name" if action[2] in names else "pulled in"
             found.append(f"apt would install or change {action[2]} ({how})")
-    return found
+    # Our pin keeps the CUDA repository's drivers from being candidates: what wants one ends here.
+    return found + [
+        f"{name} wants {other}"
+        for name, other in unmet(simulation)
+        if PROTECTED.match(other.split(":")[0])
+    ]
+
+
+def unmet(simulation: str) -> list[tuple[str, str]]:
+    """(package, what it wants and cannot have) where apt found no way."""
+    hits = [UNMET.match(line) for line in simulation.splitlines()]
+    return [(hit[1], hit[2]) for hit in hits if hit]
 
 
 def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
@@ -42,32 +77,110 @@ def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
 
 
-def main(argv: list[str]) -> int:
-    """Simulate, judge, install; one clear line on refusal or failure."""
-    simulated = run([*APT, "-s", "install", *argv])
-    if simulated.returncode != 0:
-        updated = run([*APT[:-2], "update"])
-        simulated = run([*APT, "-s", "install", *argv])
-        if simulated.returncode != 0:
-            why = (simulated.stderr or updated.stderr).strip()
-            print(
-                f"apt: cannot install {' '.join(argv)}: {why}; look at the machine's apt sources",
-                file=sys.stderr,
-            )
-            return 1
-    found = refused(simulated.stdout, argv)
-    if found:
-        print(
-            f"apt: refused, nothing was installed: {'; '.join(found)}; sparkwright never changes "
-            "driver, kernel, firmware or container toolkit",
-            file=sys.stderr,
+def wait_free(path: Path) -> None:
+    """Wait until no other process holds a lock of apt or dpkg; after `WAIT_S` they may say so."""
+    deadline = time.monotonic() + WAIT_S
+    while path.exists() and time.monotonic() < deadline:
+        with path.open("r+b") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:  # EACCES or EAGAIN (fcntl(2))
+                time.sleep(1)
+
+
+def unfinished(listing: str) -> list[str]:
+    """Packages that dpkg began and did not finish.
+
+    + listing: lines of `dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package}\\n'`; the second
+      letter is the state, the third one says "reinstall" (dpkg-query(1))
+    """
+    rows = [(line[:3], line[3:].strip()) for line in listing.splitlines()]
+    return [name for state, name in rows if state[1:2] in tuple("UFHWt") or state[2:3] == "R"]
+
+
+def repair() -> None:
+    """Finish what was interrupted. Raises AptError where that is not ours to do, or fails."""
+    query = ["dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${binary:Package}\\n"]
+    wait_free(FRONTEND)
+    names = unfinished(run(query).stdout)
+    if not names and not (UPDATES.is_dir() and any(UPDATES.iterdir())):
+        return
+    theirs = [name for name in names if PROTECTED.match(name.split(":")[0])]
+    if theirs:
+        raise AptError(
+            f"the installation of {' '.join(theirs)} was interrupted and is not ours to finish; "
+            "run on the machine: sudo dpkg --configure -a"
         )
-        return 1
-    done = run([*APT, "install", *argv])
+    print(f"apt: finishing an interrupted installation: {' '.join(names) or 'dpkg'}", flush=True)
+    done = run(["dpkg", *KEEP, "--configure", "-a"])
+    if unfinished(run(query).stdout):  # unpacked by half: only its archive mends it
+        options = [word for name in KEEP for word in ("-o", f"DPkg::Options::={name}")]
+        judge(run([*APT, "-s", "-f", "install"]).stdout, [])
+        done = run([*APT, *options, "-f", "install"])
+    left = unfinished(run(query).stdout)
+    if left or done.returncode != 0:
+        raise AptError(f"an interrupted installation could not be finished:\n{tail(done)}")
+
+
+def judge(simulation: str, words: Sequence[str]) -> None:
+    """Raise AptError when apt would do what we never do."""
+    found = refused(simulation, words)
+    if found:
+        raise AptError(
+            f"refused, nothing was installed: {'; '.join(found)}; sparkwright never changes "
+            "driver, kernel, firmware or container toolkit"
+        )
+
+
+def tail(done: subprocess.CompletedProcess[str]) -> str:
+    """The end of what a program said."""
+    return "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+
+
+def update(source: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Read the package lists anew: all, or those of one sources file."""
+    one = [f"Dir::Etc::sourcelist={source}", "Dir::Etc::sourceparts=-", "APT::Get::List-Cleanup=0"]
+    wait_free(LISTS)
+    return run([*APT[:-2], *[word for text in one if source for word in ("-o", text)], "update"])
+
+
+def install(words: list[str]) -> None:
+    """Simulate, judge, install. Raises AptError."""
+    simulated = run([*APT, "-s", "install", *words])
+    if simulated.returncode != 0:
+        updated = update()
+        simulated = run([*APT, "-s", "install", *words])
+        if simulated.returncode != 0:
+            judge(simulated.stdout, words)
+            lacks = [f"{name} wants {other}" for name, other in unmet(simulated.stdout)]
+            why = "; ".join([*lacks, (simulated.stderr or updated.stderr).strip()])
+            raise AptError(
+                f"cannot install {' '.join(words)}: {why}; look at the machine's apt sources"
+            )
+    judge(simulated.stdout, words)
+    done = run([*APT, "install", *words])
     if done.returncode != 0:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
-        print(f"apt: install of {' '.join(argv)} failed:\n{tail}", file=sys.stderr)
-    return done.returncode
+        raise AptError(f"install of {' '.join(words)} failed:\n{tail(done)}")
+
+
+def main(argv: list[str]) -> int:
+    """Repair, update, install; one clear line on refusal or failure."""
+    options = argparse.ArgumentParser(prog="apt_install.py", description=__doc__)
+    options.add_argument("--update", metavar="FILE")
+    options.add_argument("packages", nargs="+")
+    args = options.parse_args(argv)
+    try:
+        with OURS.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            repair()
+            if args.update and (updated := update(args.update)).returncode != 0:
+                raise AptError(f"{args.update}: cannot be read:\n{tail(updated)}")
+            install(args.packages)
+    except AptError as error:
+        print(f"apt: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -77,11 +77,14 @@ def run(argv: list[str], spec: dict[str, Any], work: Path, on_line: Callable[[st
         env=env,
         cwd=work,
     )
+    full = False
     for line in tool.stdout or ():
         print(line, end="", flush=True)
         on_line(line)
+        full = full or "No space left on device" in line
     if tool.wait() != 0:
-        raise BuildError(f"{Path(argv[0]).name} ended with status {tool.returncode}")
+        why = f"; {work}: no space left on its file system, free some" if full else ""
+        raise BuildError(f"{Path(argv[0]).name} ended with status {tool.returncode}{why}")
 
 
 def compile_all(spec: dict[str, Any], work: Path, top: Path, progress: Progress) -> Path:

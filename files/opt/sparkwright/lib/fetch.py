@@ -9,7 +9,6 @@ that says what is wrong. The unfinished part is DEST.partial, on the same file s
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import os
 import re
@@ -24,9 +23,11 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO
 
+from alone import held
+
 CHUNK = 1 << 20
-# Seconds without an answer or a byte; the attempts after it resume (all three our choice).
-TIMEOUT_S, ATTEMPTS, WAIT_S = 60.0, 4, 2.0
+# Seconds without a byte; attempts; the wait between; the wait for another fetch (our choices).
+TIMEOUT_S, ATTEMPTS, WAIT_S, OTHER_S = 60.0, 4, 2.0, 600.0
 PAGE_HINT = "a web page came instead of the file: a login or proxy page"
 
 
@@ -89,22 +90,23 @@ def _sha256(text: str) -> str:
 
 def fetch(job: Job) -> str:
     """Bring the file; returns a line for the user. Raises FetchError or OSError."""
-    if job.dest.is_file() and _hash(job.dest) == job.sha256:
-        job.dest.chmod(job.mode)
-        return f"{job.dest}: already there"
-    with job.partial.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FetchError(f"{job.partial}: another fetch is at work; wait for it") from error
-        _require_space(job)
-        _download(job, file)
-        _check(job)
-        file.flush()
-        os.fsync(file.fileno())
-        job.partial.chmod(job.mode)
-        job.partial.replace(job.dest)
-    return f"{job.dest}: {job.dest.stat().st_size} bytes, sha256 {job.sha256}"
+    if not _there(job):
+        with held(job.partial, OTHER_S) as file:
+            if not _there(job):
+                _require_space(job)
+                _download(job, file)
+                _check(job)
+                os.fsync(file.fileno())
+                job.partial.chmod(job.mode)
+                job.partial.replace(job.dest)
+                return f"{job.dest}: {job.dest.stat().st_size} bytes, sha256 {job.sha256}"
+            job.partial.unlink()  # another fetch, which we waited for, has brought DEST
+    job.dest.chmod(job.mode)
+    return f"{job.dest}: already there"
+
+
+def _there(job: Job) -> bool:
+    return job.dest.is_file() and _hash(job.dest) == job.sha256
 
 
 def _require_space(job: Job) -> None:
@@ -132,9 +134,8 @@ def _download(job: Job, file: IO[bytes]) -> None:
                 file.truncate(0)
         except (OSError, HTTPException) as error:
             problem = str(error)
-        if attempt == ATTEMPTS:
-            break
-        time.sleep(WAIT_S * attempt)
+        if attempt < ATTEMPTS:
+            time.sleep(WAIT_S * attempt)
     raise FetchError(f"{job.shown}: {problem}; run it again to go on from there")
 
 
@@ -183,8 +184,7 @@ def _check(job: Job) -> None:
     with job.partial.open("rb") as file:
         head = file.read(512).lstrip().lower()
     hint = f"; {PAGE_HINT}" if head.startswith((b"<!doctype html", b"<html")) else ""
-    # A wrong part must not be resumed from.
-    job.partial.unlink()
+    job.partial.unlink()  # a wrong part must not be resumed from
     raise FetchError(
         f"{job.shown}: {size} bytes with sha256 {found}, expected "
         f"{'' if job.size is None else f'{job.size} bytes with '}{job.sha256}{hint}"

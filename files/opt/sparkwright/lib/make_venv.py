@@ -19,30 +19,26 @@ def say(path: str, phase: str, message: str = "") -> None:
     beside.replace(path)
 
 
+def steps(dest: Path, spec: dict[str, str]) -> list[list[str]]:
+    """Commands in order; the last one proves that the environment works."""
+    python = str(dest / "bin" / "python")
+    pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check"]
+    wheels = ["--no-cache-dir", "--no-compile", "--only-binary", ":all:", "--require-hashes"]
+    return [
+        ["python3", "-m", "venv", str(dest)],
+        [*pip, "install", *wheels, "-r", spec["requirements"]],
+        [*pip, "check"],
+        [python, "-c", spec["proof"]],
+    ]
+
+
 def main(argv: list[str]) -> int:
     """Build the environment where its stamp will be; the stamp is written last."""
     spec = json.loads(Path(argv[0]).read_text())
     dest = Path(spec["dest"])
     say(spec["progress"], "installing", dest.name)
     shutil.rmtree(dest, ignore_errors=True)
-    pip = [dest / "bin" / "python", "-m", "pip", "--no-input", "--disable-pip-version-check"]
-    steps = [
-        ["python3", "-m", "venv", dest],
-        [
-            *pip,
-            "install",
-            "--no-cache-dir",
-            "--no-compile",
-            "--only-binary",
-            ":all:",
-            "--require-hashes",
-            "-r",
-            spec["requirements"],
-        ],
-        [*pip, "check"],
-        [dest / "bin" / "python", "-c", spec["proof"]],
-    ]
-    for step in steps:
+    for step in steps(dest, spec):
         print("+", *step, flush=True)
         done = subprocess.run(step, capture_output=True, text=True, check=False)
         print(done.stdout, done.stderr, flush=True)

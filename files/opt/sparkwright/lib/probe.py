@@ -6,6 +6,7 @@ nothing needs to be installed before the first question. Standard library only, 
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import hashlib
 import json
@@ -129,17 +130,14 @@ UNIT_KEYS = (
 
 
 def unit(spec: Spec) -> State:
-    """What systemd runs under a name: properties, and the digest in the main process."""
+    """What systemd runs under a name: properties, program and digest of the main process."""
     shown = run({"argv": ["systemctl", "show", "-p", UNIT_KEYS.replace(" ", ","), spec["name"]]})
     state = dict(line.split("=", 1) for line in shown["out"].splitlines() if "=" in line)
     pid = state.get("MainPID", "0")
-    state["digest"] = ""
-    if pid != "0":
-        try:
-            environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            environ = []
-        for entry in environ:
+    state |= {"digest": "", "exe": ""}
+    with contextlib.suppress(OSError):  # it does not run, or just ended
+        state["exe"] = str(Path(f"/proc/{pid}/exe").readlink())
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             if entry.startswith(b"SPARKWRIGHT_DIGEST="):
                 state["digest"] = entry.split(b"=", 1)[1].decode()
     return state

@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from weights_spec import CACHE, OURS, File, Spec
+from weights_spec import CACHE, MANIFEST, OURS, STAMP, SUMS, File, Spec
 
 
 def regular_stat(path: Path) -> os.stat_result | None:
@@ -76,8 +76,12 @@ def incomplete_files(spec: Spec) -> list[Path]:
 def remove_stale(spec: Spec) -> int:
     """Remove `*.incomplete` files of this user that no process holds open; return their bytes.
 
-    The caller holds the lock of the directory, so they are not of another agent.
+    The caller holds the lock of the directory, so they are not of another agent, and neither are
+    files that an agent was writing beside their places when it died.
     """
+    written = [path for name in (MANIFEST, SUMS, STAMP) for path in spec.dir.glob(f".{name}.*.tmp")]
+    for path in [*written, *spec.dir.rglob(".sparkwright-*.tmp")]:
+        path.unlink(missing_ok=True)
     files = incomplete_files(spec)
     busy = _open_files() if files else set()
     freed = 0

@@ -1,0 +1,1 @@
+"""Figures of speed and size, measured on lab machines: `make bench`."""

@@ -1,0 +1,108 @@
+"""`make bench`: no-op converges beside Ansible's, and what else must stay small."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks import measure, site, weights
+from benchmarks.ansible import Ansible
+from benchmarks.measure import Figure, Run, median, timed
+from sparkwright.paths import PROJECT
+from tests.lab.host import LabError, cache_dir
+from tests.lab.lab import start_lab
+
+ROUNDS = 3
+PYINFRA = str(Path(sys.executable).with_name("pyinfra"))
+# Limits of the figures that have nothing to be compared with.
+COMMANDS, RTT50_S, RSS_MB = 60, 10.0, 300.0
+
+
+def say(text: str) -> None:
+    """A line of progress with the load, without which no figure can be judged."""
+    print(f"[load {measure.load()}] {text}", flush=True)
+
+
+def noop(fleet: Path, *words: str, count: Path | None = None, memory: bool = False) -> Run:
+    """
+    One `pyinfra inventory.py deploy.py -y` that must change nothing, as a user starts it.
+
+    + count: gets a line for each SSH channel
+    + memory: sample the memory
+
+    Raises RuntimeError when it changes something.
+    """
+    inventory = "benchmarks/counted_inventory.py" if count else "inventory.py"
+    env = {"SPARKS_FILE": str(fleet), "PYTHONPATH": str(PROJECT), "PYINFRA_PROGRESS": "off"}
+    env |= {"COUNT_FILE": str(count)} if count else {}
+    run = timed([PYINFRA, inventory, "deploy.py", "-y", "--json", *words], env, memory)
+    results = json.loads(run.out)["results"]
+    if results["totals"]["success"] or results["totals"]["error"] or results["failed_hosts"]:
+        raise RuntimeError(f"not a no-op: {results}")
+    return run
+
+
+def side_by_side(fleet: Path, ansible: Ansible) -> list[Figure]:
+    """Both tools in turns, so that whatever else runs here slows both."""
+    times: dict[str, list[Run]] = {}
+    for turn in range(ROUNDS):
+        pairs = (("1", "spark-1"), ("8", "sparks"))
+        for number, limit in pairs:
+            times.setdefault(f"noop_{number}", []).append(noop(fleet, "--limit", limit))
+            times.setdefault(f"ansible_noop_{number}", []).append(ansible.run(limit))
+        shown = ", ".join(f"{name} {runs[-1].seconds:.2f} s" for name, runs in times.items())
+        say(f"round {turn + 1} of {ROUNDS}: {shown}")
+    middle = {name: median(runs) for name, runs in times.items()}
+    other = {**{name: f"ansible_{name}" for name in ("noop_1", "noop_8")},
+             **{f"ansible_{name}": name for name in ("noop_1", "noop_8")}}  # fmt: skip
+    order = ("noop_1", "noop_8", "ansible_noop_1", "ansible_noop_8")
+    return [Figure(name, middle[name], "s", middle[other[name]]) for name in order]
+
+
+def sizes(fleet: Path, folder: Path) -> list[Figure]:
+    """Remote commands, a distant machine, and memory."""
+    count = folder / "count"
+    noop(fleet, "--limit", "spark-1", count=count)
+    commands = len(count.read_text().splitlines())
+    with site.distant(fleet) as far:
+        distant = [noop(far) for _ in range(ROUNDS)]
+    memory = [noop(fleet, memory=True).rss_mb for _ in range(ROUNDS)]
+    return [
+        Figure("noop_commands", commands, "ssh_channels_per_machine", COMMANDS),
+        Figure("noop_rtt50", median(distant), "s", RTT50_S),
+        Figure("laptop_rss", statistics.median(memory), "MB", RSS_MB),
+    ]
+
+
+def figures(folder: Path) -> list[Figure]:
+    """Everything, on one lab."""
+    with start_lab(machines=1) as lab:
+        say("converging one machine, then eight")
+        fleet = site.settled(lab, folder)
+        ansible = Ansible(lab, fleet, folder)
+        time.sleep(5)  # eight services have just been started
+        return [*side_by_side(fleet, ansible), *sizes(fleet, folder)]
+
+
+def main() -> int:
+    """Measure and print; 1 when something could not be measured."""
+    try:
+        # Not in /tmp: that may be memory, and weights are hashed on a disk.
+        with TemporaryDirectory(dir=cache_dir()) as place:
+            hashed = weights.figures(Path(place))
+        with TemporaryDirectory(prefix="bench") as place:
+            found = [*figures(Path(place)), *hashed]
+    except (LabError, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{measure.machine()}, load {measure.load()}")
+    print("\n".join(map(str, found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The laptop's side: one converge as a process group of its own, which can be killed whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.e2e.support import PROGRAM, PROJECT
+
+# Longest time for a whole first converge on a busy computer before the run counts as hanging.
+CONVERGE_S = 900
+# A lost machine is noticed half a minute after the last packet, or after a keepalive (30 s each:
+# sparkwright/ssh_transport.py); the rest is for a busy computer.
+NOTICE_S = 150
+
+
+class Converge:
+    """`sparkwright converge` in the background; its output goes to a file."""
+
+    def __init__(self, fleet: Path, log: Path) -> None:
+        self.log = log
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [PROGRAM, "converge"],
+                cwd=PROJECT,
+                env={**os.environ, "SPARKS_FILE": str(fleet)},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.began = time.monotonic()
+
+    def run_until(self, moment: float) -> bool:
+        """Let it run until some seconds after its start; False when it ended before."""
+        try:
+            self.process.wait(max(0.0, self.began + moment - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def kill(self) -> None:
+        """SIGKILL for the whole group: our program, pyinfra, and what they started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+
+    def end(self, seconds: float) -> int | None:
+        """Its exit status, or None when it did not end by itself within that time."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+    def text(self) -> str:
+        """What it said."""
+        return self.log.read_text(errors="replace")
