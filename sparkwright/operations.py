@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Sequence
+import json
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
-from pyinfra import host
+from pyinfra import host, state
 from pyinfra.api import StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
 from sparkwright import report
 from sparkwright.facts import ask
-from sparkwright.resources import Command, Resource, State, quote
+from sparkwright.resources import Command, Resource, Spec, State, quote
 
 Commands = Generator[PyinfraCommand, None, None]
 
@@ -47,17 +48,45 @@ def as_pyinfra(command: Command) -> StringCommand:
     return StringCommand(command.shell, _stdin=command.stdin)
 
 
+class Batch:
+    """The questions of one task on one machine, asked together: a round trip for its operations.
+
+    Answers hold until the task changes something, and never from planning to doing.
+
+    + resources: everything that the task's operations will ask about
+    """
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._specs = [spec for resource in resources for spec in resource.probes()]
+        self._answers: dict[str, State] = {}
+        self._stage: object = None
+
+    def ask(self, specs: Sequence[Spec]) -> list[State]:
+        """Answers to some of the questions."""
+        if self._stage != state.current_stage:
+            texts = [json.dumps(spec) for spec in self._specs]
+            self._answers = dict(zip(texts, ask(host, self._specs), strict=True))
+            self._stage = state.current_stage
+        return [self._answers[json.dumps(spec)] for spec in specs]
+
+    def forget(self) -> None:
+        """The next question is asked anew, with all others."""
+        self._stage = None
+
+
 @operation()
 @guarded
-def ensure(resources: Sequence[Resource]) -> Commands:
+def ensure(resources: Sequence[Resource], batch: Batch | None = None) -> Commands:
     """
     Make a machine have these things, touching only what differs.
 
     + resources: wanted things, in the order in which they are mended
+    + batch: shares a round trip with the other operations of a task
     """
 
     specs = [resource.probes() for resource in resources]
-    answers = iter(ask(host, [spec for group in specs for spec in group]))
+    flat = [spec for group in specs for spec in group]
+    answers = iter(batch.ask(flat) if batch else ask(host, flat))
     states: list[list[State]] = [[next(answers) for _ in group] for group in specs]
     pairs = list(zip(resources, states, strict=True))
     found = [what for resource, seen in pairs for what in resource.drift(seen)]
@@ -65,6 +94,8 @@ def ensure(resources: Sequence[Resource]) -> Commands:
         host.noop(f"{len(resources)} things are as wanted")
         return
     report.drift(host, found)
+    if batch:
+        batch.forget()
     for resource, seen in pairs:
         if resource.drift(seen):
             yield from map(as_pyinfra, resource.fix(seen))

@@ -189,8 +189,9 @@ class Fetched:
 
     def fix(self, states: Sequence[State]) -> list[Command]:
         size = f" --size {self.size}" if self.size is not None else ""
+        link = f"rm -f {quote(self.path)} && " if states[0].get("type") == "link" else ""
         fetch = (
-            f"python3 {LIB}/fetch.py {quote(self.url, self.path)} --sha256 {self.sha256}"
+            f"{link}python3 {LIB}/fetch.py {quote(self.url, self.path)} --sha256 {self.sha256}"
             f"{size} --mode 0644"
         )
         right = states[0].get("sha256") == self.sha256

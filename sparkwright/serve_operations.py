@@ -134,7 +134,7 @@ def _same(text: str, spec: Mapping[str, Any]) -> bool:
         kept = json.loads(text)
     except ValueError:
         return False
-    wanted = {"invocation": spec["invocation"], "asked": spec["question"]}
+    wanted = {key: spec[key] for key in ("invocation", "asked")}
     return {key: kept.get(key) for key in wanted} == wanted
 
 

@@ -51,8 +51,15 @@ def plan(item: Planned, service: Service, states: Sequence[State]) -> ServePlan:
         commands.append(Command("systemctl daemon-reload"))
     if unit.get("NeedDaemonReload") == "yes" and not changed:
         drift.append(f"{name}: systemd has not read its file again")
-    commands += _start(service, name, mark) if start else []
+    joined = _loading(unit) and not (changed or dropins or owed or mark)
+    commands += _start(service, name, mark) if start and not joined else []
     return ServePlan(tuple(drift), (*commands, *boot[1]), start)
+
+
+def _loading(unit: State) -> bool:
+    """A start is under way with the text that systemd has read; it is joined, not begun again."""
+    starting = unit.get("ActiveState") == "activating" and unit.get("SubState") != "auto-restart"
+    return starting and unit.get("NeedDaemonReload") != "yes"
 
 
 def _dropins(unit: State, found: State, name: str) -> list[str]:

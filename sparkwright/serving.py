@@ -140,8 +140,11 @@ def question(item: Planned, unit: State, etc: str) -> dict[str, Any]:
     """The spec of files/opt/sparkwright/lib/ask.py for one running unit."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(item.listen, item.listen)  # noqa: S104
     accept = item.recipe.acceptance
+    # What was asked and expected: an answer counts for nothing when the recipe wants another.
+    asked = digest({"model": item.recipe.served_name, **dataclasses.asdict(accept)})
     return {
         "unit": f"{item.unit}.service",
+        "asked": asked,
         "invocation": unit.get("InvocationID", ""),
         "url": f"http://[{host}]:{item.port}" if ":" in host else f"http://{host}:{item.port}",
         "model": item.recipe.served_name,

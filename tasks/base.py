@@ -7,13 +7,14 @@ Needs:  tasks.preflight
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyinfra import host
 from pyinfra.api import deploy
 
 from sparkwright.leftovers import NoLeftovers
-from sparkwright.operations import ensure
+from sparkwright.operations import Batch, ensure
 from sparkwright.paths import RUN, machine_files
 from sparkwright.resources import Directory, File, Resource
 from sparkwright.site import UNIT_DIR
@@ -54,25 +55,29 @@ PACKAGES = (
 @deploy("base")
 def install(data: Mapping[str, Any]) -> None:
     """Everything that later tasks stand on."""
+    wanted = parts(data)
+    batch = Batch(resource for resources in wanted.values() for resource in resources)
+    for name, resources in host.loop(wanted.items()):
+        ensure(name=name, resources=resources, batch=batch)
+
+
+def parts(data: Mapping[str, Any]) -> dict[str, Sequence[Resource]]:
+    """The operations' names with what each makes sure of, in order."""
     user = data["service_user"]
-    ensure(name="Put our programs on the machine", resources=programs())
-    ensure(
-        name="Create the service account and directories",
-        resources=[
-            User(user, data["data_dir"], ("video", "render")),
+    account = User(user, data["data_dir"], ("video", "render"))
+    leftovers = NoLeftovers((*WRITTEN, data["etc_dir"]))
+    packages = Packages(dict.fromkeys((*PACKAGES, *data["packages_extra"])))
+    return {
+        "Put our programs on the machine": programs(),
+        "Create the service account and directories": [
+            account,
             *directories(data, user),
-            NoLeftovers((*WRITTEN, data["etc_dir"])),
+            leftovers,
         ],
-    )
-    ensure(name="Keep the journal, with a limit", resources=journal())
-    ensure(
-        name="Set kernel values",
-        resources=[File(SYSCTL_FILE, sysctl_text()), Sysctl(SYSCTL)],
-    )
-    ensure(
-        name="Install packages",
-        resources=[Packages(dict.fromkeys((*PACKAGES, *data["packages_extra"])))],
-    )
+        "Keep the journal, with a limit": journal(),
+        "Set kernel values": [File(SYSCTL_FILE, sysctl_text()), Sysctl(SYSCTL)],
+        "Install packages": [packages],
+    }
 
 
 def programs() -> list[Resource]:

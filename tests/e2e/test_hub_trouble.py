@@ -110,7 +110,7 @@ def test_after_a_power_cut_only_the_unfinished_shard_is_fetched(hub: Hub) -> Non
         hub.machine.boot()
         text = result()
     assert text.startswith("rc 2\n"), text
-    assert "the connection was lost while it ran" in text
+    assert "the connection was lost while it ran" in text, text
     hub.bench.lab.upstream.clear()
     with hub.asked(name) as asked:
         support.converge(fleet)

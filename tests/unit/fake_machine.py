@@ -116,7 +116,8 @@ class FakeMachine:
                 "InvocationID": "cafe",
                 "digest": service.digest if running else "",
             }
-            record = {"invocation": "cafe", "asked": item.recipe.acceptance.question}
+            asked = serving.question(item, self.units[f"{item.unit}.service"], place.etc_dir)
+            record = {key: asked[key] for key in ("invocation", "asked")}
             self.paths[f"{serving.ACCEPTED}/{item.unit}.json"] = {
                 "type": "file",
                 "text": json.dumps(record),

@@ -107,6 +107,7 @@ class Bench:
             "log_must_not": ["error loading"],
             "key_file": None,
             "timeout_s": 30,
+            "asked": "0123456789ab",
             "record": f"{root}/accepted/llm-tiny.json",
         }
 
@@ -139,7 +140,7 @@ def test_a_right_answer_is_recorded_with_its_start(bench: Bench, server: FakeSer
     assert found["wrong"] == []
     assert found["ready_s"] == 12.5
     assert 0 <= found["ttft_s"] <= found["total_s"]
-    assert json.loads(bench.record.read_text()) == {"invocation": "cafe", "asked": "What are you?"}
+    assert json.loads(bench.record.read_text()) == {"invocation": "cafe", "asked": "0123456789ab"}
     assert [p.name for p in bench.record.parent.iterdir()] == ["llm-tiny.json"]
     path, body, key = server.asked[0]
     assert (path, key) == ("/v1/chat/completions", None)

@@ -153,7 +153,9 @@ MENDED: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
          "packages": {"versions": {}}}, [], [],
     ),
     "source edited": (
-        {"sources": EDITED}, [f"{cuda.SOURCES}: content differs"], [f"mv -fT \"$t\" {cuda.SOURCES}"],
+        {"sources": EDITED},
+        [f"{cuda.SOURCES}: content differs"],
+        [f"mv -fT \"$t\" {cuda.SOURCES}"],
     ),
     "source gone": (
         {"sources": GONE, "gpg": {"rc": 0, "out": PRINT}},
@@ -168,7 +170,7 @@ MENDED: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ["fetch.py", "apt_key.py"],
     ),
     "a second key": (
-        {"gpg": {"rc": 0, "out": PRINT + OTHER["out"]}},
+        {"gpg": {"rc": 0, "out": f"{PRINT}{OTHER['out']}"}},
         [f"{cuda.KEYRING}: its keys are ['{'A' * 40}', '{'B' * 40}'], not {'A' * 40}"],
         ["fetch.py", "apt_key.py"],
     ),

@@ -299,6 +299,13 @@ def test_a_fetched_file_is_fetched_with_its_hash_and_size() -> None:
     assert own == "chown root:root '/srv/a b' && chmod 0644 '/srv/a b'"
 
 
+def test_a_link_is_removed_before_the_file_is_fetched() -> None:
+    """fetch.py follows it: a link to a right file would count as right, and stay a link."""
+    wanted = Fetched("/f", "http://x/f", SHA)
+    assert wanted.fix([{"type": "link", "target": "/g"}])[0].shell.startswith("rm -f /f && python3")
+    assert wanted.fix([{"type": "file"}])[0].shell.startswith("python3 ")
+
+
 def test_a_fetched_file_of_the_right_hash_is_not_fetched_again() -> None:
     state = {"type": "file", **OWN, "mode": "0600", "sha256": SHA}
     wanted = Fetched("/f", "http://x/f", SHA)

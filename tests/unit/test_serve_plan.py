@@ -253,6 +253,15 @@ def test_a_run_that_dies_before_the_restart_leaves_a_mark(unit: State, unit_file
     assert shells(started) == shells(later)[1:]
 
 
+def test_a_start_that_is_under_way_is_joined_and_not_begun_again() -> None:
+    loading = {**RUNS, "ActiveState": "activating", "SubState": "start-post"}
+    found = planned(loading)
+    assert found.start
+    assert not [shell for shell in shells(found) if "restart" in shell]
+    crashing = planned({**loading, "SubState": "auto-restart"})
+    assert [shell for shell in shells(crashing) if "restart" in shell]
+
+
 def test_a_drop_in_of_a_sleeping_standby_unit_starts_nothing() -> None:
     found = planned(
         {**SLEEPS, "DropInPaths": f"/etc/systemd/system/{NAME}.d/o.conf"}, wanted=STANDBY

@@ -182,7 +182,8 @@ def test_stale_unfinished_downloads_are_removed(case: Case) -> None:
 
 def test_files_that_a_dead_agent_was_writing_are_removed(case: Case) -> None:
     case.dir.mkdir()
-    ours = [f".{name}.4711.tmp" for name in ("MANIFEST.json", "SHA256SUMS", ".sparkwright-stat.json")]
+    written = ("MANIFEST.json", "SHA256SUMS", ".sparkwright-stat.json")
+    ours = [f".{name}.4711.tmp" for name in written]
     ours.append(f".sparkwright-{SHARDS[0]}.tmp")
     for name in [*ours, ".mine.tmp"]:
         (case.dir / name).write_text("half")

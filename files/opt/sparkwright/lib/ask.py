@@ -1,6 +1,6 @@
 """Asks a served model its question and judges answer and log: HTTP 200 alone proves nothing.
 
-    ask.py SPEC.json     SPEC: unit, invocation, url, model, question, max_tokens, expect,
+    ask.py SPEC.json     SPEC: unit, invocation, asked, url, model, question, max_tokens, expect,
                          finish_reason, log_must, log_must_not, key_file, timeout_s, record
 Prints one JSON object; exit 0 when everything is as declared, and only then writes `record`.
 """
@@ -144,7 +144,7 @@ def main(argv: list[str]) -> int:
     record = Path(spec["record"])
     record.parent.mkdir(parents=True, exist_ok=True)
     beside = record.with_suffix(".new")
-    beside.write_text(json.dumps({"invocation": spec["invocation"], "asked": spec["question"]}))
+    beside.write_text(json.dumps({key: spec[key] for key in ("invocation", "asked")}))
     beside.replace(record)
     return 0
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import grp
-import hashlib
 import json
 import os
 import pwd
-import shutil
 import stat
 import subprocess
 import sys
@@ -35,6 +33,8 @@ def _name(lookup: Callable[[int], Any], number: int) -> str:
 
 
 def _sha256(path: str) -> str:
+    import hashlib  # here: OpenSSL costs each question 6 ms, and not every one needs it
+
     digest = hashlib.sha256()
     with Path(path).open("rb") as handle:
         while block := handle.read(1 << 20):
@@ -145,6 +145,8 @@ def unit(spec: Spec) -> State:
 
 def host(spec: Spec) -> State:
     """What preflight wants to know, in one piece."""
+    import shutil  # here: it loads three compression libraries
+
     release = dict(
         line.rstrip().replace('"', "").split("=", 1)
         for line in Path("/etc/os-release").read_text().splitlines()
