@@ -8,9 +8,11 @@ cd "$(dirname "$0")/.."
 
 # systemd-container: boots the machines; mmdebstrap: makes their root; iproute2: their network;
 # apt-utils, gpg, dpkg-dev: the lab's signed package archives; zstd: unpacks the vocabulary;
-# python3-venv: .venv; shellcheck: lint; make: the README's commands.
+# python3-venv: .venv; shellcheck: lint; make: the README's commands; faketime: a laptop whose
+# clock is wrong, in a test.
 PACKAGES="systemd-container mmdebstrap debian-archive-keyring iproute2 rsync openssh-client
-apt-utils gpg dpkg-dev git zstd shellcheck make python3-venv ca-certificates"
+apt-utils gpg dpkg-dev git zstd shellcheck make python3-venv ca-certificates
+faketime"
 
 say() {
     echo "setup: $*"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyinfra.api import FactBase, QuoteString, StringCommand
+from pyinfra.api.exceptions import PyinfraError
 
 from sparkwright.paths import script
 from sparkwright.resources import Spec, State
@@ -35,7 +36,10 @@ def ask(host: Any, specs: Sequence[Spec]) -> list[State]:
     Raises ConnectionError when it does not answer.
     """
 
-    states = host.get_fact(Machine, specs=json.dumps(specs)) if specs else []
+    try:
+        states = host.get_fact(Machine, specs=json.dumps(specs)) if specs else []
+    except PyinfraError:  # "No hosts remaining!": it was the last one, and pyinfra ends the run
+        states = None
     if states is None:
         raise ConnectionError("the machine did not answer; see the line above")
     return list(states)

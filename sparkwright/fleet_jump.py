@@ -23,6 +23,8 @@ def proxy_command(ssh: Ssh) -> str:
     """
     strict = "yes" if ssh.host_keys == "strict" else ssh.host_keys
     words = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+    # Half a minute of silence and the machine counts as lost, as without a jump (ssh_transport.py).
+    words += ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=2"]
     words += ["-o", f"StrictHostKeyChecking={strict}"]
     # The quotes inside are for ssh itself, which splits this option at spaces.
     words += ["-o", f'UserKnownHostsFile="{ssh.known_hosts}"']

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from sparkwright.digest import digest
@@ -10,17 +11,18 @@ from sparkwright.paths import LIB
 from sparkwright.resources import Command, Spec, State, quote
 
 REQUIREMENTS = "/opt/sparkwright/requirements/hub-client.txt"
+NAMED = 5  # files that are named before the rest is counted
 PROOF = "import huggingface_hub as h; assert h.__version__ == '2.4.0', h.__version__"
 
 
 def probes(prefix: str) -> list[Spec]:
-    """Questions: which Python, which environment is current, does it work."""
+    """Questions: which Python, which environment is current, are its files as installed."""
     current = f"{prefix}/hub-client/current"
     return [
         {"kind": "run", "argv": ["python3", "--version"]},
         {"kind": "path", "path": current},
         {"kind": "path", "path": f"{current}/.stamp", "text": True},
-        {"kind": "run", "argv": [f"{current}/bin/python", "-c", "import huggingface_hub"]},
+        {"kind": "run", "argv": ["python3", f"{LIB}/make_venv.py", "check", current]},
     ]
 
 
@@ -35,10 +37,11 @@ def plan(prefix: str, requirements_sha256: str, states: Sequence[State]) -> JobP
     root = f"{prefix}/hub-client"
     linked = states[1].get("target") == name
     stamped = states[2].get("text", "").strip() == name
-    works = states[3].get("rc") == 0
-    if linked and stamped and works:
+    damage = (
+        _damage(states[3]) if linked and stamped else [f"{root}/current: no environment {name}"]
+    )
+    if not damage:
         return JobPlan()
-    why = f"no environment {name}" if not (linked and stamped) else "does not import"
     switch = (
         f"ln -sfn {name} {quote(root)}/.current && "
         f"mv -fT {quote(root)}/.current {quote(root)}/current"
@@ -48,11 +51,21 @@ def plan(prefix: str, requirements_sha256: str, states: Sequence[State]) -> JobP
         '*) rm -rf "$d" ;; esac; done'
     )
     return JobPlan(
-        (f"{root}/current: {why}",),
+        tuple(damage),
         _job(f"{root}/{name}", name),
         (Command(f"mkdir -p {quote(root)}"),),
         (Command(switch), Command(prune)),
     )
+
+
+def _damage(state: State) -> list[str]:
+    """Phrases of `make_venv.py check`; a removed package has hundreds of files, a few are named."""
+    try:
+        wrong: list[str] = json.loads(state.get("out", ""))["wrong"]
+    except ValueError:
+        return ["Hub client: its files could not be looked at"]
+    more = [f"Hub client: {len(wrong) - NAMED} more files differ"] if len(wrong) > NAMED else []
+    return [*wrong[:NAMED], *more]
 
 
 def _job(dest: str, name: str) -> Job:

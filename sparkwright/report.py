@@ -36,6 +36,12 @@ def drift(host: Any, found: list[str]) -> None:
         logger.info(f"{host.print_prefix}{'changing' if executing else 'drift'}: {what}")
 
 
+def problem(host: Any, what: str) -> None:
+    """Say what went wrong beside pyinfra's own words."""
+    record("problem", host, what)
+    logger.error(what)
+
+
 def note(host: Any, what: str) -> None:
     """Say something that is neither drift nor failure."""
     record("note", host, what)

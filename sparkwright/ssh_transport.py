@@ -31,13 +31,50 @@ def transport(sock: Any, **options: Any) -> paramiko.Transport:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; macOS gives up after a few minutes
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_S * 1000)
-    kind = JumpTransport if isinstance(sock, paramiko.ProxyCommand) else paramiko.Transport
+    kind = JumpTransport if isinstance(sock, paramiko.ProxyCommand) else LossTransport
     made = kind(sock, **options)
     made.set_keepalive(KEEPALIVE_S)
     return made
 
 
-class JumpTransport(paramiko.Transport):
+class LossTransport(paramiko.Transport):
+    """A transport that says when the machine is lost.
+
+    pyinfra 3.10.0 shows such a command as one that failed and wrote nothing.
+    """
+
+    _ending = False
+
+    def __init__(self, sock: Any, **options: Any) -> None:
+        self._peer = "the machine"
+        if isinstance(sock, socket.socket):
+            self._peer = str(sock.getpeername()[0])
+        super().__init__(sock, **options)
+
+    def stop_thread(self) -> None:
+        """End the session on purpose; paramiko itself does that as the program ends."""
+        self._ending = True
+        super().stop_thread()
+
+    def run(self) -> None:
+        """Carry the session until it ends."""
+        super().run()
+        if not self._ending and self.auth_handler and self.auth_handler.is_authenticated():
+            from sparkwright import report  # only now: it needs pyinfra, which the laptop's
+            # command line does not load for its own sake
+
+            report.problem(
+                self._peer,
+                f"{self._peer}: the SSH connection was lost ({self._why()}); what was begun there "
+                "may still go on: run again, which joins it",
+            )
+
+    def _why(self) -> str:
+        error = getattr(self, "saved_exception", None)
+        return "the other end closed it" if isinstance(error, EOFError) else str(error)
+
+
+class JumpTransport(LossTransport):
     """A transport through a command, whose own words tell why there is no session.
 
     Paramiko 4.0.0 does not see that the command has ended: it waits for the timeout, says "No

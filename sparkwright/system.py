@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,13 +82,18 @@ class User:
             f"getent group {self.name} >/dev/null || "
             f'groupadd --system --gid "$(id -g {self.name})" {self.name}'
         )
-        home = f"usermod --home {quote(self.home)} {self.name}"
         join = [
             f"if getent group {g} >/dev/null; then usermod -aG {g} {self.name}; fi"
             for g in self.groups
         ]
         moved = states[0].get("exists") and states[0].get("home") != self.home
-        return [Command(text) for text in [make, group, *([home] if moved else []), *join]]
+        return [Command(text) for text in [make, group, *([self._move()] if moved else []), *join]]
+
+    def _move(self) -> str:
+        """Shell that changes the home alone; usermod refuses while a server of ours runs."""
+        home = re.sub(r"([\\&,])", r"\\\1", self.home)
+        edit = f"s,^\\({self.name}:[^:]*:[^:]*:[^:]*:[^:]*:\\)[^:]*,\\1{home},"
+        return f"EDITOR={quote('sed -i ' + quote(edit))} vipw -q"
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,14 @@ ROWS = (
     ),
     Row(
         "Hub client damaged",
-        f"rm -r {CLIENT}/current/lib/python3*/site-packages/huggingface_hub/__init__.py",
-        (f"{CLIENT}/current: does not import",),
+        f"truncate -s 10 {CLIENT}/current/lib/python3*/site-packages/huggingface_hub/hf_api.py",
+        (f"{CLIENT}/current/lib/python3*/site-packages/huggingface_hub/hf_api.py: changed",),
+    ),
+    Row(
+        "a package of the Hub client removed",
+        f"rm -r {CLIENT}/current/lib/python3*/site-packages/httpx",
+        (f"{CLIENT}/current/lib/python3*/site-packages/httpx/*: missing",
+         "Hub client: * more files differ"),
     ),
     Row(
         "Hub client's link moved", f"ln -sfn elsewhere {CLIENT}/current",

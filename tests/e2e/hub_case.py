@@ -77,7 +77,7 @@ class Hub:
         return self.machine.ssh(listing).stdout.split()
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300  # a first converge may come before
         while not condition():
             assert time.monotonic() < deadline, what
             time.sleep(0.2)

@@ -110,7 +110,10 @@ def test_after_a_power_cut_only_the_unfinished_shard_is_fetched(hub: Hub) -> Non
         hub.machine.boot()
         text = result()
     assert text.startswith("rc 2\n"), text
-    assert "the connection was lost while it ran" in text, text
+    job = f"weights-sparkwright-lab-{name}: the connection was lost while it ran"
+    assert job in text.splitlines(), text
+    assert f"{hub.machine.address}: the SSH connection was lost (" in text
+    assert "Traceback" not in text
     hub.bench.lab.upstream.clear()
     with hub.asked(name) as asked:
         support.converge(fleet)

@@ -54,7 +54,7 @@ def test_an_answer_that_is_not_the_expected_one_is_asked_for_again(bench: Bench)
     before = start(bench)
     # The unit is as wanted now, and yet the run is not over before it answered.
     code, report = support.check(wrong)
-    assert code == 1
+    assert code == 1, report
     assert support.drift_of(report) == ["llm-test: has not answered its question since this start"]
     assert line in refusing.run(wrong).stdout.splitlines()
     assert start(bench) == before

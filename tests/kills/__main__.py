@@ -21,8 +21,9 @@ import yaml
 
 from tests.e2e import support
 from tests.kills import aimed, deaths
-from tests.kills.cases import AIMED, Case, all_cases, chosen
+from tests.kills.cases import AIMED, Case, all_cases, chosen, moment
 from tests.kills.deaths import Site, Wrong
+from tests.kills.program import Converge
 from tests.lab.host import LabError
 from tests.lab.lab import Lab, start_lab
 
@@ -69,16 +70,15 @@ def _site(lab: Lab, number: int, home: Path) -> Site:
     return Site(machine, fleet, home)
 
 
-def measure(pool: Pool) -> float:
-    """Seconds of an undisturbed first converge, with as many beside it as later."""
-    with ThreadPoolExecutor(len(pool.sites)) as threads:
-        names = [f"undisturbed-{number}" for number in range(len(pool.sites))]
-        taken = list(threads.map(deaths.first, pool.sites, names))
-    say(f"undisturbed: {', '.join(f'{seconds:.1f}' for seconds in taken)} s")
-    return sum(taken) / len(taken)
+def measure(pool: Pool) -> list[float]:
+    """The marks of an undisturbed first converge."""
+    with pool.one() as site:
+        marks = deaths.first(site, "undisturbed")
+    say(f"undisturbed: {marks[-1]:.1f} s")
+    return marks
 
 
-def attempt(pool: Pool, case: Case, seconds: float) -> bool:
+def attempt(pool: Pool, case: Case, marks: list[float]) -> bool:
     """Run a case and say how it went."""
     with pool.one() as site:
         began = time.monotonic()
@@ -86,7 +86,7 @@ def attempt(pool: Pool, case: Case, seconds: float) -> bool:
             if case.name in AIMED:
                 seen = aimed.CASES[case.name](site)
             else:
-                seen = deaths.die(site, case.name, case.kind, case.share * seconds)
+                seen = deaths.die(site, case.name, case.kind, moment(case.share, marks))
         except (Wrong, LabError, AssertionError) as error:
             say(f"{case.name}: FAILED on {site.machine.name}: {type(error).__name__}: {error}")
             return False
@@ -94,12 +94,24 @@ def attempt(pool: Pool, case: Case, seconds: float) -> bool:
         return True
 
 
+def attempt_all(pool: Pool, cases: list[Case], marks: list[float]) -> list[bool]:
+    """Run the cases, as many at a time as there are machines."""
+    threads = ThreadPoolExecutor(len(pool.sites))
+    try:
+        return list(threads.map(lambda case: attempt(pool, case, marks), cases))
+    except KeyboardInterrupt:
+        for started in Converge.every:
+            started.kill()
+        raise
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(prog="python -m tests.kills", description=__doc__)
     options.add_argument("--seed", type=int, help="of an earlier run, to repeat its moments")
     options.add_argument("--only", action="append", default=[], metavar="CASE", help="name or kind")
-    options.add_argument("--seconds", type=float, help="length of a first converge; else measured")
     options.add_argument("--machines", type=int, default=3, help="at the same time")
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep every run's log there")
     return options
@@ -112,10 +124,10 @@ def run(options: argparse.Namespace, home: Path) -> int:
     count = min(options.machines, len(cases))
     with start_lab(machines=count) as lab:
         pool = Pool(lab, home)
-        seconds = options.seconds or measure(pool)
-        say(f"{len(cases)} cases, --seed {seed} --seconds {seconds:.1f}")
-        with ThreadPoolExecutor(count) as threads:
-            good = list(threads.map(lambda case: attempt(pool, case, seconds), cases))
+        say(f"{len(cases)} cases, --seed {seed}")
+        drawn = any(case.name not in AIMED for case in cases)
+        marks = measure(pool) if drawn else [0.0]
+        good = attempt_all(pool, cases, marks)
     print(f"RESULT kills tried={len(good)} converged={sum(good)}", flush=True)
     return 0 if all(good) else 1
 
@@ -132,6 +144,8 @@ def main(argv: list[str] | None = None) -> int:
     except (LabError, Wrong) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

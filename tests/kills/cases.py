@@ -14,6 +14,31 @@ AIMED = ("full-build", "full-download", "full-unit", "dpkg")
 
 
 @dataclass(frozen=True)
+class Moment:
+    """A time in a converge that other load on the computer hardly moves.
+
+    + headings: steps that have been announced by then
+    + delay: seconds since the last of them
+    """
+
+    headings: int
+    delay: float
+
+    def __str__(self) -> str:
+        return f"step {self.headings} + {self.delay:.1f} s"
+
+
+def moment(share: float, marks: list[float]) -> Moment:
+    """The moment after a share of an undisturbed run.
+
+    + marks: seconds from its start to each heading, and to its end at last
+    """
+    at = share * marks[-1]
+    count = sum(mark <= at for mark in marks[:-1])
+    return Moment(count, at - (marks[count - 1] if count else 0.0))
+
+
+@dataclass(frozen=True)
 class Case:
     """One run.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests.kills import proofs
+from tests.kills.cases import Moment
 from tests.kills.program import CONVERGE_S, NOTICE_S, Converge
 from tests.lab.machine import Machine
 
@@ -74,32 +74,29 @@ DEATHS: dict[str, Callable[[Site, Converge], str]] = {
 }
 
 
-def first(site: Site, name: str) -> float:
-    """One undisturbed first converge of a new machine; seconds that it takes."""
+def first(site: Site, name: str) -> list[float]:
+    """One undisturbed first converge of a new machine; its marks in seconds, the end last."""
     site.machine.reset()
     run = Converge(site.fleet, site.home / f"{name}.log")
-    code = run.end(CONVERGE_S)
-    taken = time.monotonic() - run.began
+    marks = run.marks()
+    code = run.process.returncode
     if code != 0:
         raise Wrong(f"the undisturbed converge ended with {code}:\n{run.text()[-3000:]}")
     found = proofs.wrong(site.machine, site.fleet)
     if found:
         raise Wrong("after an undisturbed converge:\n" + "\n".join(found))
-    return taken
+    return marks
 
 
-def die(site: Site, name: str, kind: str, moment: float) -> str:
-    """A first converge dies at a moment; then one run. Returns what was seen, or raises Wrong.
-
-    + moment: seconds after the start
-    """
+def die(site: Site, name: str, kind: str, moment: Moment) -> str:
+    """A first converge dies at a moment; then one run. Returns what was seen, or raises Wrong."""
     site.machine.reset()
     run = Converge(site.fleet, site.home / f"{name}-first.log")
     alive = run.run_until(moment)
     doing = _last(run.text())
     seen = DEATHS[kind](site, run)
     mend(site, name)
-    return f"{'at' if alive else 'after'} {moment:.1f} s ({doing}), {seen}"
+    return f"{moment}{'' if alive else ', after its end'} ({doing}), {seen}"
 
 
 def mend(site: Site, name: str) -> str:

@@ -34,6 +34,7 @@ RUNS: Mapping[str, str] = {  # word in a question's argv -> what the command pri
     "c++": "c++ 13.3.0\n",
     "uname": "aarch64\n",
     "build_llama.py check": "",
+    "make_venv.py check": '{"wrong": []}',
     "--version": "Python 3.12.3\n",
     "ActiveEnterTimestamp": "@1000\n",
     "%Y": "900\n",

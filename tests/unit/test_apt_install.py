@@ -106,6 +106,17 @@ def test_every_removal_is_refused() -> None:
     ]
 
 
+def test_a_driver_that_the_pin_keeps_away_is_named() -> None:
+    """apt 2.6.1 with the CUDA repository's drivers at priority -1."""
+    text = (
+        "The following packages have unmet dependencies:\n"
+        " cuda-nvcc-13-0 : Depends: nvidia-driver-580-open but it is not installable\n"
+        " other : PreDepends: libfoo (>= 2) but it is not installable\n"
+    )
+    assert APT.refused(text, ["cuda-nvcc-13-0"]) == ["cuda-nvcc-13-0 wants nvidia-driver-580-open"]
+    assert APT.unmet(text)[1] == ("other", "libfoo")
+
+
 def test_words_in_other_lines_do_not_matter() -> None:
     text = "The following packages were kept back:\n  nvidia-open linux-image-generic\n"
     assert APT.refused(HEAD + text + "Conf nvidia-open (1)\n Inst nvidia-open\n", []) == []

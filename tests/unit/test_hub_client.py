@@ -20,23 +20,27 @@ VENV = program("make_venv")
 
 
 def machine(
-    current: str | None = None, stamp: str | None = None, rc: int = 0, python: str = "Python 3.12.3"
+    current: str | None = None,
+    stamp: str | None = None,
+    check: str = '{"wrong": []}',
+    python: str = "Python 3.12.3",
 ) -> list[State]:
     return [
         {"rc": 0, "out": f"{python}\n"},
         {"type": "link", "target": current} if current else {"type": "missing"},
         {"type": "file", "text": stamp} if stamp else {"type": "missing"},
-        {"rc": rc, "out": ""},
+        {"rc": 0, "out": check},
     ]
 
 
 def name_of(**answers: str) -> str:
-    job = plan("/opt/sparkwright", HASH, machine(**answers)).job  # type: ignore[arg-type]
+    job = plan("/opt/sparkwright", HASH, machine(**answers)).job
     assert job is not None
     return job.digest
 
 
 NAME = name_of()
+NONE = f"{ROOT}/current: no environment {NAME}"
 
 
 def test_a_finished_machine_needs_nothing() -> None:
@@ -44,19 +48,21 @@ def test_a_finished_machine_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "why"),
+    ("states", "drift"),
     [
-        (machine(), f"no environment {NAME}"),
-        (machine("other", NAME), f"no environment {NAME}"),
-        (machine(NAME), f"no environment {NAME}"),
-        (machine(NAME, "other"), f"no environment {NAME}"),
-        (machine(NAME, NAME, rc=1), "does not import"),
-        (machine(NAME, NAME, rc=127), "does not import"),
+        (machine(), [NONE]),
+        (machine("other", NAME), [NONE]),
+        (machine(NAME), [NONE]),
+        (machine(NAME, "other"), [NONE]),
+        (machine(NAME, NAME, '{"wrong": ["/x: missing"]}'), ["/x: missing"]),
+        (machine(NAME, NAME, json.dumps({"wrong": list("abcdefg")})),
+         [*"abcde", "Hub client: 2 more files differ"]),
+        (machine(NAME, NAME, ""), ["Hub client: its files could not be looked at"]),
     ],
-)
-def test_each_damage_makes_it_anew(states: list[State], why: str) -> None:
+)  # fmt: skip
+def test_each_damage_makes_it_anew(states: list[State], drift: list[str]) -> None:
     found = plan("/opt/sparkwright", HASH, states)
-    assert found.drift == (f"{ROOT}/current: {why}",)
+    assert found.drift == tuple(drift)
     assert found.job is not None
     assert found.job.stamp == f"{ROOT}/{NAME}/.stamp"
     assert found.job.spec["dest"] == f"{ROOT}/{NAME}"
@@ -92,8 +98,9 @@ def test_prune_removes_all_but_the_current(tmp_path: Path) -> None:
     assert str((root / "current").readlink()) == job.job.digest
 
 
-def test_the_import_is_tried_in_the_current_environment() -> None:
-    assert probes("/p")[3]["argv"][0] == "/p/hub-client/current/bin/python"
+def test_the_current_environment_is_looked_at_without_running_it() -> None:
+    words = ["python3", "/opt/sparkwright/lib/make_venv.py", "check", "/p/hub-client/current"]
+    assert probes("/p")[3]["argv"] == words
 
 
 # --- files/opt/sparkwright/lib/make_venv.py ----------------------------------------------------
@@ -135,6 +142,33 @@ def test_an_environment_is_stamped_last(tmp_path: Path, monkeypatch: pytest.Monk
     assert (dest / ".stamp").read_text() == "d1gest"
     assert not (dest / "leftover").exists()
     assert (dest / "bin/python").exists()
+
+
+def checked(place: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    assert VENV.main(["check", str(place)]) == 0
+    wrong: list[str] = json.loads(capsys.readouterr().out)["wrong"]
+    return wrong
+
+
+def test_a_damaged_file_is_found_through_the_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make(tmp_path, monkeypatch, "", "1", BARE)[0] == 0
+    link, python = tmp_path / "current", tmp_path / "current/bin/python"
+    link.symlink_to("d1gest")
+    (link / "bin/__pycache__").mkdir()
+    (link / "bin/__pycache__/x.pyc").touch()
+    assert checked(link, capsys) == []
+    info = python.stat()
+    python.write_bytes(python.read_bytes()[:-1])
+    os.utime(python, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert checked(link, capsys) == [f"{python}: changed"]
+    python.unlink()
+    assert checked(link, capsys) == [f"{python}: missing"]
+    (link / ".files.json").unlink()
+    record = f"{link}/.files.json: does not vouch for this environment"
+    assert checked(link, capsys) == [record]
 
 
 # Makes an environment without pip in no time: its python does not run pip, and says so.

@@ -254,7 +254,8 @@ def test_a_jump_host_is_reached_through_ssh_with_checked_keys(project: Path, hom
     assert path.read_text().splitlines()[1:] == [
         "Host *",
         "  Port 2022",
-        "  ProxyCommand ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=yes "
+        "  ProxyCommand ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=15 "
+        "-o ServerAliveCountMax=2 -o StrictHostKeyChecking=yes "
         f"-o 'UserKnownHostsFile=\"{home}/.ssh/known_hosts\"' -p 2222 -W [%h]:%p admin@bastion",
         f"Include {home}/.ssh/config",
     ]
@@ -300,7 +301,8 @@ def test_the_proxy_command_quotes_paths_and_takes_ipv6() -> None:
         jump="me@[fd00::9]:22",
     )
     assert proxy_command(ssh) == (
-        "ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new "
+        "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=15 "
+        "-o ServerAliveCountMax=2 -o StrictHostKeyChecking=accept-new "
         "-o 'UserKnownHostsFile=\"/a b/hosts\"' -F '/a b/config' -i '/a b/key' -p 22 "
         "-W [%h]:%p me@fd00::9"
     )

@@ -83,9 +83,24 @@ def test_user_is_made_without_login_and_moved_only_when_it_exists() -> None:
     new = [c.shell for c in user.fix([{"exists": False}])]
     assert "--shell /usr/sbin/nologin" in new[0]
     assert "--home-dir '/srv/a b'" in new[0]
-    assert not any(text.startswith("usermod --home") for text in new)
+    assert not any("vipw" in text for text in new)
     moved = [c.shell for c in user.fix([{**ACCOUNT, "home": "/x"}])]
-    assert "usermod --home '/srv/a b' llm" in moved
+    assert len([text for text in moved if "vipw" in text]) == 1
+
+
+@pytest.mark.parametrize("home", ["/srv/a b", "/srv/a,b&c", "/srv/it's", "/srv/$HOME"])
+def test_a_home_is_moved_while_the_account_is_in_use(tmp_path: Path, home: str) -> None:
+    """usermod refuses then; the fake vipw does with $EDITOR what the real one does."""
+    passwd = tmp_path / "passwd"
+    others = "llmx:x:1:1::/x:/bin/sh\nroot:x:0:0::/root:/bin/sh\n"
+    passwd.write_text(f"{others}llm:x:999:997:a, b:/old:/usr/sbin/nologin\n")
+    (tmp_path / "vipw").write_text(f'#!/bin/sh\nexec sh -c "$EDITOR {passwd}"\n')
+    (tmp_path / "vipw").chmod(0o755)
+    found = User("llm", home).fix([{**ACCOUNT, "home": "/old"}])
+    move = next(c.shell for c in found if "vipw" in c.shell)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-c", move], env=env, check=True)
+    assert passwd.read_text() == f"{others}llm:x:999:997:a, b:{home}:/usr/sbin/nologin\n"
 
 
 def test_user_commands_pass_over_a_group_that_the_machine_lacks() -> None:

@@ -1,7 +1,8 @@
 """The transfer itself: huggingface_hub in a process of its own, killed without regret.
 
 Reads one JSON job on standard input (so that the token is neither in argv nor in the
-environment) and writes {"kind", "message"} to the job's `result` file. It runs with the Python
+environment) and writes {"kind", "message"} to the pipe that the job's `result` numbers: a file
+could not be written on a full disk, which is one of the things to tell. It runs with the Python
 of the hub client's venv; `weights_transfer.py` starts and watches it, and never trusts it.
 """
 
@@ -14,7 +15,6 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -24,15 +24,20 @@ def main() -> int:
     """Run one transfer. Exit code 0 when the hub client reported success."""
     job = json.load(sys.stdin)
     _die_with(int(job["parent"]))
-    result = Path(job["result"])
+    result = int(job["result"])
     try:
         _download(job)
     except Exception as error:  # every failure is told, whatever the client raises
         kind, message = _explain(error, job)
-        result.write_text(json.dumps({"kind": kind, "message": message}), encoding="utf-8")
+        _tell(result, kind, message)
         return 1
-    result.write_text(json.dumps({"kind": "done", "message": ""}), encoding="utf-8")
+    _tell(result, "done", "")
     return 0
+
+
+def _tell(result: int, kind: str, message: str) -> None:
+    # Short enough for a pipe that nobody reads yet (64 KiB, pipe(7)).
+    os.write(result, json.dumps({"kind": kind, "message": message[:4000]}).encode())
 
 
 def _die_with(parent: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -43,23 +44,35 @@ def transfer(spec: Spec, files: list[File], xet: bool, report: Callable[[int], N
     """
     home = hub_home(spec)
     home.mkdir(parents=True, exist_ok=True)
-    result = home / "result.json"
-    result.unlink(missing_ok=True)
     token = read_token(spec)
     log = home / "child.log"
-    with log.open("w", encoding="utf-8") as output:
-        child = _start(spec, home, xet, output)
+    with _pipe() as (reader, writer), log.open("w", encoding="utf-8") as output:
+        child = _start(spec, home, xet, output, writer)
         try:
-            _send(child, _job(spec, files, result, token))
+            _send(child, _job(spec, files, writer, token))
             stalled = _watch(spec, files, child, report)
         finally:
             _end(child)
-    if stalled:
-        return Outcome("stalled", f"no new byte for {spec.stall_s:g} s")
-    return _outcome(result, log, token, child.returncode)
+        if stalled:
+            return Outcome("stalled", f"no new byte for {spec.stall_s:g} s")
+        return _outcome(reader, log, token, child.returncode)
 
 
-def _start(spec: Spec, home: Path, xet: bool, output: IO[str]) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """Both ends of a pipe whose reader never waits."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    try:
+        yield reader, writer
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def _start(
+    spec: Spec, home: Path, xet: bool, output: IO[str], writer: int
+) -> subprocess.Popen[str]:
     script = Path(__file__).with_name("weights_child.py")
     return subprocess.Popen(
         [spec.hub_python, "-I", str(script)],
@@ -69,6 +82,7 @@ def _start(spec: Spec, home: Path, xet: bool, output: IO[str]) -> subprocess.Pop
         text=True,
         env=_environment(home, xet),
         start_new_session=True,
+        pass_fds=(writer,),
     )
 
 
@@ -92,7 +106,7 @@ def _environment(home: Path, xet: bool) -> dict[str, str]:
     return environment
 
 
-def _job(spec: Spec, files: list[File], result: Path, token: str | None) -> str:
+def _job(spec: Spec, files: list[File], result: int, token: str | None) -> str:
     return json.dumps(
         {
             "repo": spec.repo,
@@ -101,7 +115,7 @@ def _job(spec: Spec, files: list[File], result: Path, token: str | None) -> str:
             "dir": str(spec.dir),
             "names": [file.path for file in files],
             "token": token,
-            "result": str(result),
+            "result": result,
             "parent": os.getpid(),
         }
     )
@@ -160,9 +174,9 @@ def _end(child: subprocess.Popen[str]) -> None:
         child.wait()
 
 
-def _outcome(result: Path, log: Path, token: str | None, code: int) -> Outcome:
+def _outcome(result: int, log: Path, token: str | None, code: int) -> Outcome:
     try:
-        value = json.loads(result.read_text(encoding="utf-8"))
+        value = json.loads(os.read(result, 65536))
         return Outcome(str(value["kind"]), _redact(str(value["message"]), token))
     except (OSError, ValueError, KeyError):
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
