@@ -148,11 +148,11 @@ def test_stall_is_killed_and_tried_again_without_xet(case: Case) -> None:
         f'exec {sys.executable} "$@"\n'
     )
     python.chmod(0o755)
-    case.spec |= {"hub_python": str(python), "stall_s": 2}
+    case.spec |= {"hub_python": str(python), "stall_s": 8}
     case.hub.faults.stall = {SHARDS[2]: 1}
     text = case.fetch()
     case.assert_complete()
-    assert "no new byte for 2 s; trying again with HF_HUB_DISABLE_XET=1" in text
+    assert "no new byte for 8 s; trying again with HF_HUB_DISABLE_XET=1" in text
     lines = seen.read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["xet=on", "xet=1"]
     assert case.hub.asked(SHARDS[0]) == 1
