@@ -274,7 +274,7 @@ REGISTRIES = [
     r"pythonhosted\." + "org",
     r"(deb|security|snapshot)\.debian\." + "org",
     r"(archive|ports|security)\.ubuntu\." + "com",
-    r"npmjs\.(org|com)",
+    "npm" + r"js\.(org|com)",
     r"crates\." + "io",
 ]
 
