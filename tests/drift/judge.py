@@ -105,8 +105,11 @@ def _restore(site: Site, result: Result) -> None:
     """The next row starts from a converged fleet, whatever this one left."""
     back = site.fleet != site.main
     site.fleet = site.main
-    if result.row.undo:
+    try:
         site.root(result.row.undo)
+    except LabError as error:
+        result.repaired = False
+        result.notes.append(f"undo: {error}")
     if back or not result.good:
         _converge_again(site, result)
 

@@ -91,8 +91,8 @@ ROWS = (
         (f"{ROOT}/*: no build of these inputs",), AGAIN, BOTH, prove=runs_installed,
     ),
     Row(
-        "link moved", f"mkdir -p {ROOT}/elsewhere\nln -sfn elsewhere {ROOT}/current",
-        (f"{ROOT}/current: points to elsewhere, not *",), undo=f"rmdir {ROOT}/elsewhere",
+        "link moved", f"ln -sfn elsewhere {ROOT}/current",
+        (f"{ROOT}/current: points to elsewhere, not *",),
         act=keep_builds, prove=none_built,
     ),
     Row(

@@ -88,8 +88,8 @@ ROWS = (
     ),
     Row(
         "a package of the Hub client removed",
-        f"rm -r {CLIENT}/current/lib/python3*/site-packages/httpx",
-        (f"{CLIENT}/current/lib/python3*/site-packages/httpx/*: missing",
+        f"rm -r {CLIENT}/current/lib/python3*/site-packages/fsspec",
+        (f"{CLIENT}/current/lib/python3*/site-packages/fsspec/*: missing",
          "Hub client: * more files differ"),
     ),
     Row(

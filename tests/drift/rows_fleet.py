@@ -34,9 +34,8 @@ def flagged(site: Site) -> Path:
     folder = site.folder / "recipes"
     shutil.copytree(RECIPES, folder, dirs_exist_ok=True)
     path = folder / f"{GPT}.yaml"
-    recipe = yaml.safe_load(path.read_text())
-    recipe["flags"]["parallel"] = 2
-    path.write_text(yaml.safe_dump(recipe))
+    text = path.read_text()  # as text: PyYAML would write `on` as `true`
+    path.write_text(text.replace("parallel: 1", "parallel: 2"))
     return site.variant("flags", recipes=[str(folder)])
 
 
