@@ -99,6 +99,9 @@ def main() -> int:
     except (LabError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted; everything was taken down", file=sys.stderr)
+        return 130
     print(f"{measure.machine()}, load {measure.load()}")
     print("\n".join(map(str, found)))
     return 0
