@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkwright.paths import LIB
-from sparkwright.resources import Command, Spec, State, attributes, quote
+from sparkwright.resources import Command, File, Spec, State, attributes, quote
 
 
 @dataclass(frozen=True)
@@ -126,25 +126,28 @@ class Restarted:
     """A service that was started after its configuration file was written.
 
     Compared by time and not by "did the file change in this run": a run that dies between the
-    two would otherwise never restart it (pyinfra facts, "lost restart").
+    two would otherwise never restart it (pyinfra facts, "lost restart"). A file that is about to
+    be written counts as well: its old time says nothing.
     """
 
     unit: str
-    path: str
+    file: File
 
     def probes(self) -> list[Spec]:
         show = ["systemctl", "show", "--timestamp=unix", "-p", "ActiveEnterTimestamp", "--value"]
         return [
             {"kind": "run", "argv": [*show, self.unit]},
-            {"kind": "run", "argv": ["stat", "-c", "%Y", self.path]},
+            {"kind": "run", "argv": ["stat", "-c", "%Y", self.file.path]},
+            *self.file.probes(),
         ]
 
     def drift(self, states: Sequence[State]) -> list[str]:
         started = states[0].get("out", "").strip().lstrip("@")
         written = states[1].get("out", "").strip()
-        if started.isdigit() and written.isdigit() and int(written) <= int(started):
+        after = started.isdigit() and written.isdigit() and int(written) <= int(started)
+        if after and not self.file.drift(states[2:]):
             return []
-        return [f"{self.unit}: started before {self.path} was written"]
+        return [f"{self.unit}: started before {self.file.path} was written"]
 
     def fix(self, states: Sequence[State]) -> list[Command]:
         return [Command(f"systemctl restart {quote(self.unit)}")]

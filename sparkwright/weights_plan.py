@@ -13,6 +13,8 @@ from sparkwright.paths import LIB
 from sparkwright.resources import Command, Spec, State, quote
 from sparkwright.site import Weights
 
+STAMP = ".sparkwright-stat.json"  # the agent's, see weights_state.py: it names what was verified
+
 
 def spec_of(weights: Weights, data: Mapping[str, Any], endpoint: str) -> dict[str, Any]:
     """The weights agent's instructions.
@@ -63,6 +65,19 @@ def verdict(state: State) -> dict[str, Any]:
             "leftovers": {},
         }
     return found
+
+
+def stamped_manifest(state: State) -> str:
+    """
+    Digest of the manifest that the agent last verified, as its stamp records it; "" without one.
+
+    + state: the probe's answer to the stamp's path, with its text
+    """
+    try:
+        found = json.loads(state.get("text", ""))
+        return str(found["manifest_digest"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def plan(

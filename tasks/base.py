@@ -104,11 +104,12 @@ def directories(data: Mapping[str, Any], user: str) -> list[Resource]:
 
 def journal() -> list[Resource]:
     """A persistent journal: after a wedge `journalctl -b -1` is the only evidence."""
+    config = File(JOURNAL_FILE, JOURNAL)
     return [
         Directory("/var/log/journal", "root", "systemd-journal", "2755"),
         Directory("/etc/systemd/journald.conf.d"),
-        File(JOURNAL_FILE, JOURNAL),
-        Restarted("systemd-journald.service", JOURNAL_FILE),
+        config,
+        Restarted("systemd-journald.service", config),
     ]
 
 

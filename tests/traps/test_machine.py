@@ -108,6 +108,16 @@ def test_a_run_killed_between_write_and_restart_still_owes_the_restart(site: Sit
     assert site.changed("journal") == 0
 
 
+def test_a_file_that_looks_old_is_mended_and_its_service_restarted_in_one_run(site: Site) -> None:
+    """The file's time alone would say that the service has read it."""
+    config = "/etc/systemd/journald.conf.d/60-sparkwright.conf"
+    site.on(f"cp -p {config} /var/tmp/was; echo >>{config}; touch -r /var/tmp/was {config}")
+    began = site.on("systemctl show -p InvocationID --value systemd-journald")
+    assert site.changed("journal") == 1
+    assert site.on("systemctl show -p InvocationID --value systemd-journald") != began
+    assert site.changed("journal") == 0
+
+
 def test_a_secret_is_never_readable_for_others_nor_in_tmp(site: Site) -> None:
     """pyinfra's uploads lie in /tmp, mode 0644, until they are moved."""
     site.nap(seconds=2)

@@ -99,7 +99,7 @@ def answers(unit: State | None = None, file: State | None = None) -> list[State]
     """Answers to `serving.probes` of a machine with build and weights."""
     return [
         {"type": "link", "target": "0123456789ab"},
-        {"rc": 0, "out": '{"ok": true, "manifest_digest": "feed", "leftovers": {}}'},
+        {"type": "file", "text": '{"manifest_digest": "feed"}'},
         dict(HOST),
         {"type": "missing"},
         {"type": "missing"} if file is None else file,

@@ -314,8 +314,9 @@ def test_the_same_machine_gives_the_same_digest() -> None:
     "states",
     [
         other(0, target="fedcba987654"),
-        other(1, out='{"ok": true, "manifest_digest": "beef", "leftovers": {}}'),
-        other(1, out="", rc=1),
+        other(1, text='{"manifest_digest": "beef"}'),
+        other(1, text="["),
+        other(1, type="missing", text=""),
     ],
 )
 def test_build_and_weights_are_in_the_digest(states: list[State]) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkwright.resources import State
+from sparkwright.resources import File, State
 from sparkwright.system import Packages, Restarted, Secret, Sysctl, User
+from tests.unit.fake_machine import state_of
 from tests.unit.machine_case import program
 
 USER = getpass.getuser()
@@ -141,9 +142,13 @@ RESTART_ROWS = [
 
 @pytest.mark.parametrize(("started", "written", "fine"), RESTART_ROWS)
 def test_restarted_compares_start_and_file(started: str, written: str, fine: bool) -> None:
-    wanted = Restarted("x.service", "/etc/x")
-    drift = wanted.drift([{"out": started}, {"out": written}])
-    assert drift == ([] if fine else ["x.service: started before /etc/x was written"])
+    file = File("/etc/x", "text")
+    wanted, good = Restarted("x.service", file), state_of(file)
+    late = ["x.service: started before /etc/x was written"]
+    assert wanted.drift([{"out": started}, {"out": written}, good]) == ([] if fine else late)
+    # The file is mended in the same run, whatever its old time was.
+    for changes in ({"sha256": "0"}, {"mode": "0666"}, {"type": "missing"}):
+        assert wanted.drift([{"out": started}, {"out": written}, {**good, **changes}]) == late
     assert [c.shell for c in wanted.fix([])] == ["systemctl restart x.service"]
 
 
