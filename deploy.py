@@ -6,7 +6,18 @@ The tasks in order; each module says what it leaves and what it needs.
 
 from pyinfra import host
 
-from tasks import acceptance, base, cuda, llama_cpp, preflight, retired, serve, tiktoken, weights
+from tasks import (
+    acceptance,
+    base,
+    container,
+    cuda,
+    llama_cpp,
+    preflight,
+    retired,
+    serve,
+    tiktoken,
+    weights,
+)
 
 data = host.data.dict()
 
@@ -14,6 +25,7 @@ preflight.check()  # all machines, before anything is prepared
 base.install(data=data)
 cuda.install(data=data)  # before llama.cpp: cmake is told this nvcc
 llama_cpp.install(data=data)
+container.install(data=data)  # before serve: an image that cannot be had stops nothing
 weights.install(data=data)
 tiktoken.install(data=data)
 retired.remove(data=data)  # before serve: frees memory and ports

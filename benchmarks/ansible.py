@@ -16,7 +16,7 @@ from sparkwright.fleet_pyinfra import to_pyinfra
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.paths import PROJECT, machine_files
 from sparkwright.serving import ACCEPTED
-from sparkwright.site import UNIT_DIR, artifact, lock_of, planned
+from sparkwright.site import UNIT_DIR, artifact, lock_of, need, planned
 from sparkwright.weights_plan import spec_of
 from tasks import base
 from tests.lab.lab import Lab
@@ -113,7 +113,7 @@ def wanted(machine: Machine, fleet: Path) -> dict[str, Any]:
             f"c++ --version | head -n 1; uname -m; readlink {current}; cat {current}/.stamp"
         ),
         "client_seen": seen(f"python3 --version; readlink {client}; cat {client}/.stamp"),
-        "weights": spec_of(item.weights, data, lock_of(data).hub),
+        "weights": spec_of(need(item.weights), data, lock_of(data).hub),
         "vocabulary": {
             "url": vocabulary.url,
             "sha256": vocabulary.sha256,

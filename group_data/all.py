@@ -45,6 +45,13 @@ llama_cpp_build_env: dict[str, str] = {}  # environment of cmake and the compile
 llama_cpp_build_jobs = 0  # 0: one per core
 llama_cpp_keep = 2  # the one in use and the one before it
 
+# --- vLLM and containers --------------------------------------------------------------------------
+# The venv of recipes that name none: an artifact vllm-<profile> of the lock (docs/recipes.md).
+vllm_profile = "eugr"
+vllm_keep = 2  # venvs of a profile: the one in use and the one before it
+# How a container gets the GPU: cdi, gpus (docker run --gpus), none, or auto: as the machine has it.
+container_gpus = "auto"
+
 # --- Packages and weights ------------------------------------------------------------------------
 packages_extra: list[str] = []  # more packages, from the machine's own apt sources
 weights_stall_s = 300  # no new byte for this long: the transfer is killed and tried without xet
@@ -58,3 +65,4 @@ ssh_paramiko_connect_kwargs = {"transport_factory": transport}
 lock_file = "artifacts.lock.yaml"  # sparks.yaml says it as artifacts: {lock: ...}
 recipe_dirs = ["recipes"]  # sparks.yaml says it as recipes: [...]
 serve: list[object] = []  # what a machine serves: names, or maps as in sparks.yaml
+peers: list[object] = []  # the fleet's other machines, for pages that show their models

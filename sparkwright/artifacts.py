@@ -3,7 +3,7 @@
     format: 1
     hub: https://huggingface.co
     artifacts:
-      NAME: {kind: file|archive|apt|wheels, …}
+      NAME: {kind: file|archive|apt|wheels|wheel|image, …}
     snapshots:
       REPO@REVISION: {repo, revision, commit, license, files: [{path, size, sha256 | git_sha1}]}
 
@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sparkwright.errors import Problem, SparkwrightError, nearest
 
@@ -61,15 +61,33 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class ImageArchive:
+    """A container image as a file, for `docker load`."""
+
+    url: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Artifact:
     """One outside thing. Which fields count depends on the kind; the others are None or empty.
 
-    + kind: file, archive (a source tree), apt (packages of one repository), wheels
+    + kind: file, archive (a source tree), apt (packages of one repository), wheels, wheel, image
     + url: where upstream has it; size in bytes; sha256 64 hex
     + commit, build_number: of an archive
     + fingerprint, packages: of an apt repository: its key (40 hex), package -> exact version
     + requirements: of wheels: file with hashes, relative to the lock; sha256 is that file's
+    + checks: of wheels: what its environment must fulfil (vllm_profiles.Checks, and `python`)
+    + project: of a wheel: its distribution, when it is not the artifact's name
+    + index: of a wheel: the package index that has it, asked when its url is not known
+    + releases: of a wheel: a GitHub project's releases; `tag` is the one, a moving one
     + plain_name, sha1_name: names under which a file is laid down
+    + ref, digest, platform: of a container image: its repository with the registry's name,
+      the manifest of that platform ("sha256:…", "linux/arm64"); size is that of all its layers
+    + tag: what the digest was asked for by; image_id: digest of the image's configuration
+    + cuda_min: CUDA version that the driver must speak ("13.0"); cuda_min_driver: driver version
+    + archive: the same image as a file; a machine then loads it and pulls nothing
     + source: where the pinned values were read, for people
     """
 
@@ -86,6 +104,18 @@ class Artifact:
     requirements: str | None = None
     plain_name: str | None = None
     sha1_name: str | None = None
+    ref: str | None = None
+    tag: str | None = None
+    digest: str | None = None
+    platform: str | None = None
+    image_id: str | None = None
+    cuda_min: str | None = None
+    cuda_min_driver: str | None = None
+    archive: ImageArchive | None = None
+    checks: Mapping[str, Any] | None = None
+    project: str | None = None
+    index: str | None = None
+    releases: str | None = None
     source: str | None = None
 
     @property
@@ -104,6 +134,8 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "archive": ("version", "url", "size", "sha256", "commit", "build_number"),
     "apt": ("url", "fingerprint", "packages"),
     "wheels": ("requirements", "sha256"),
+    "wheel": ("version", "url", "size", "sha256"),
+    "image": ("ref", "digest", "platform", "size"),
 }
 
 

@@ -73,6 +73,7 @@ def run(
     wanted = [
         Wanted(item.weights.repo, item.weights.revision, item.weights.license)
         for _, item in sorted(recipes.items())
+        if item.weights
     ]
     hub = Hub(environment.get("HF_ENDPOINT") or lock.hub, environment.get("HF_TOKEN") or None)
     new, problems = resolve(lock, wanted, hub, functools.partial(measure, tell=_tell), update)

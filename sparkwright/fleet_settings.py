@@ -17,11 +17,13 @@ _ELSEWHERE: Final = {
     "lock_file": "write artifacts: {lock: ...} at the top instead",
     "recipe_dirs": "write recipes: [...] at the top instead",
     "serve": "write serve: under the spark instead",
+    "peers": "sparkwright reads them from this file itself",
 }
 _CHECKS: Final[dict[str, Check]] = {
     "listen": listen_problem,
     "api_key": one_of("none", "generate", "open"),
     "verify": one_of("fast", "deep"),
+    "container_gpus": one_of("auto", "cdi", "gpus", "none"),
 }
 
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from sparkwright.artifacts import FORMAT, NEEDS, Artifact, HubFile, Lock, Snapshot
 from sparkwright.errors import Problems
+from sparkwright.lock_images import IMAGE_ALSO, IMAGE_CHECKS, read_archive
+from sparkwright.lock_wheels import WHEEL_ALSO, WHEEL_CHECKS, WHEELS_ALSO, read_checks
 from sparkwright.yaml_reader import Check, Reader, Verdict, above_zero, not_blank, one_of
 from sparkwright.yamlfile import read_map
 
@@ -17,7 +19,9 @@ _ALSO: Final = {
     "file": ("version", "plain_name", "sha1_name"),
     "archive": (),
     "apt": ("version",),
-    "wheels": ("version",),
+    "wheels": WHEELS_ALSO,
+    "wheel": WHEEL_ALSO,
+    "image": IMAGE_ALSO,
 }
 _NUMBERS: Final = ("size", "build_number")
 
@@ -58,6 +62,10 @@ def _artifact(name: str, part: Reader) -> Artifact | None:
     for key in allowed:
         if key == "packages":
             found[key] = _packages(part) if part.has(key) else None
+        elif kind == "image" and key == "archive":
+            found[key] = read_archive(part.section(key)) if part.has(key) else None
+        elif key == "checks":
+            found[key] = read_checks(part.section(key)) if part.has(key) else None
         elif key in _NUMBERS:
             found[key] = part.take(key, int, None, above_zero)
         else:
@@ -181,4 +189,6 @@ _CHECKS: Final[dict[str, Check]] = {
     "requirements": _path,
     "plain_name": _name,
     "sha1_name": _hex(40),
+    **IMAGE_CHECKS,
+    **WHEEL_CHECKS,
 }

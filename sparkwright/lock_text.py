@@ -55,6 +55,8 @@ def _fields(item: Artifact) -> dict[str, Any]:
     found.pop("name")
     if item.packages is not None:
         found["packages"] = dict(item.packages)
+    if item.archive is not None:
+        found["archive"] = vars(item.archive).copy()
     return found
 
 

@@ -120,7 +120,8 @@ def _disk(
 ) -> None:
     lines = found.held.get("out", "").splitlines()
     held = {path: size for path, _, size in (line.rpartition("\t") for line in lines)}
-    files = {f"{i.weights.directory}/{f.path}": f.size for i in items for f in i.weights.files}
+    models = [item.weights for item in items if item.weights]
+    files = {f"{model.directory}/{f.path}": f.size for model in models for f in model.files}
     missing = sum(size for path, size in files.items() if held.get(path) != str(size))
     weights = f" ({missing / GIB:.1f} GiB of weights are missing)"
     wanted = {

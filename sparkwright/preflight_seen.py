@@ -37,7 +37,7 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
     """Questions; `seen` takes the answers in the same order."""
     query = "--query-gpu=name,compute_cap,driver_version"
     names = [f"{UNIT_DIR}/{item.unit}.service" for item in items]
-    dirs = sorted({item.weights.directory for item in items})
+    dirs = sorted({item.weights.directory for item in items if item.weights})
     return [
         {"kind": "host", "tools": TOOLS},
         {"kind": "disk", "path": data["data_dir"]},

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sparkwright.errors import Problems, SparkwrightError
+from sparkwright.recipe_engines import ENGINES, read_engine
 from sparkwright.recipe_rules import (
     env_problem,
     flag_problem,
@@ -18,64 +18,19 @@ from sparkwright.recipe_rules import (
     revision_problem,
     served_name_problem,
 )
+from sparkwright.recipe_types import Acceptance, Container, Recipe, Weights
+from sparkwright.vllm_rules import vllm_env_problem, vllm_flag_problem
 from sparkwright.yaml_reader import Reader, above_zero, between, not_blank, one_of
 from sparkwright.yamlfile import read_map
 
-ENGINES: Final = ("llama.cpp",)
+__all__ = ["Acceptance", "Container", "Recipe", "Weights", "load_recipe", "load_recipes"]
+
 # A vLLM start takes 8 to 15 minutes cold, llama.cpp one minute without and four with mmap
 # (llama.cpp#27742; NVIDIA's playbooks): 20 minutes are never the reason to fail.
 LOAD_TIMEOUT_S: Final = 1200
 # Ours: room for a reasoning model's thoughts before a one-word answer.
 MAX_TOKENS: Final = 1024
 _HINT: Final = "see recipes/_example.yaml"
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Where model files come from, and which of them."""
-
-    repo: str
-    revision: str
-    license: str
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    gated: bool
-
-
-@dataclass(frozen=True)
-class Acceptance:
-    """The question asked after a start, and what must come back."""
-
-    question: str
-    expect: str
-    max_tokens: int
-    finish_reason: str
-    log_must: tuple[str, ...]
-    log_must_not: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """One served model and how.
-
-    + memory_gib: everything it holds while serving, GiB
-    + context: tokens over all slots together
-    + flags: llama-server's long option names without dashes; True is a bare flag
-    + load_timeout_s: seconds from start to the first 200 of /health
-    """
-
-    name: str
-    engine: str
-    description: str
-    served_name: str
-    port: int
-    memory_gib: float
-    context: int
-    weights: Weights
-    flags: Mapping[str, str | int | float | bool]
-    env: Mapping[str, str]
-    load_timeout_s: int
-    acceptance: Acceptance
 
 
 def load_recipe(path: Path) -> Recipe:
@@ -128,22 +83,38 @@ def _read(path: Path, problems: Problems) -> Recipe | None:
 
 
 def _recipe(name: str, top: Reader) -> Recipe:
+    engine = top.take("engine", str, check=one_of(*ENGINES))
+    profile, kernels, container = read_engine(top, engine)
+    model = container is None or container.serves == "vllm" or top.has("weights")
+    serves = container.serves if container else engine
     recipe = Recipe(
         name=name,
-        engine=top.take("engine", str, check=one_of(*ENGINES)),
+        engine=engine,
         description=top.take("description", str, check=not_blank),
         served_name=top.take("served_name", str, name, check=served_name_problem),
         port=top.take("port", int, check=between(1, 65535)),
         memory_gib=top.take("memory_gib", float, check=above_zero),
-        context=top.take("context", int, check=above_zero),
-        weights=_weights(top.section("weights")),
-        flags=_flags(top.section("flags")),
-        env=_env(top.section("env")),
+        context=_context(top, model),
+        weights=_weights(top.section("weights")) if model else None,
+        flags=_flags(top.section("flags"), serves),
+        env=_env(top.section("env"), serves),
         load_timeout_s=top.take("load_timeout_s", int, LOAD_TIMEOUT_S, check=above_zero),
-        acceptance=_acceptance(top.section("acceptance")),
+        acceptance=_acceptance(top.section("acceptance"), serves),
+        profile=profile,
+        kernels=kernels,
+        container=container,
     )
     top.finish({"name": "the file's name is the recipe's name; remove it"})
     return recipe
+
+
+def _context(top: Reader, model: bool) -> int:
+    """Only what holds a model has a context."""
+    if model:
+        return top.take("context", int, check=above_zero)
+    if top.has("context"):
+        top.fail("context", "says nothing without weights", "remove it")
+    return top.take("context", int, 0)
 
 
 def _weights(part: Reader) -> Weights:
@@ -159,10 +130,14 @@ def _weights(part: Reader) -> Weights:
     return weights
 
 
-def _flags(part: Reader) -> Mapping[str, str | int | float | bool]:
+def _flags(part: Reader, serves: str) -> Mapping[str, str | int | float | bool]:
+    """
+    + serves: the engine, or what a container of ours runs; its own rules are asked
+    """
+    rule = vllm_flag_problem if serves == "vllm" else flag_problem
     flags: dict[str, str | int | float | bool] = {}
     for name, value in part.items():
-        wrong = flag_problem(name, value)
+        wrong = rule(name, value)
         if wrong:
             part.fail(name, *wrong)
         elif isinstance(value, str | int | float):
@@ -170,17 +145,20 @@ def _flags(part: Reader) -> Mapping[str, str | int | float | bool]:
     return flags
 
 
-def _env(part: Reader) -> Mapping[str, str]:
+def _env(part: Reader, serves: str) -> Mapping[str, str]:
     for name, value in part.items():
         wrong = env_problem(name, value)
+        wrong = wrong or (vllm_env_problem(name) if serves == "vllm" else None)
         if wrong:
             part.fail(name, *wrong)
     return {name: str(value) for name, value in part.items()}
 
 
-def _acceptance(part: Reader) -> Acceptance:
+def _acceptance(part: Reader, serves: str) -> Acceptance:
+    web = serves == "web"
     acceptance = Acceptance(
-        question=part.take("question", str, check=not_blank),
+        # Of a web page there is nothing to ask: `expect` must be in what its start page says.
+        question=part.take("question", str, "", not_blank) if web else _question(part),
         expect=part.take("expect", str, check=not_blank),
         max_tokens=part.take("max_tokens", int, MAX_TOKENS, check=above_zero),
         finish_reason=part.take(
@@ -188,6 +166,15 @@ def _acceptance(part: Reader) -> Acceptance:
         ),
         log_must=part.texts("log_must", check=regex_problem),
         log_must_not=part.texts("log_must_not", check=regex_problem),
+        system=part.take("system", str, None, check=not_blank),
+        system_expect=part.take("system_expect", str, None, check=not_blank),
+        long_question=part.take("long_question", str, None, check=not_blank),
     )
     part.finish()
+    if (acceptance.system is None) != (acceptance.system_expect is None):
+        part.fail("system", "stands with system_expect or not at all", "write both, or neither")
     return acceptance
+
+
+def _question(part: Reader) -> str:
+    return part.take("question", str, check=not_blank)

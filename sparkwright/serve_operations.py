@@ -12,6 +12,7 @@ from pyinfra import logger
 from pyinfra.api import FunctionCommand, operation
 
 from sparkwright import interrupts, report, serve_plan, serving
+from sparkwright.engines import Place
 from sparkwright.facts import ask
 from sparkwright.job_operations import POLL_S, SAY_EVERY_S
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
@@ -23,21 +24,27 @@ from sparkwright.site import UNIT_DIR, Planned
 
 @operation()
 @guarded
-def served(
-    item: Planned, all_items: Sequence[Planned], place: serving.Place, weights: Mapping[str, Any]
-) -> Commands:
+def served(item: Planned, all_items: Sequence[Planned], place: Place) -> Commands:
     """
     Make one recipe's unit be as wanted: file, boot state, and the process that runs.
+
+    What the installed build would refuse, or pass over in silence, stops this before the unit is
+    touched: what runs goes on running.
 
     + item: the recipe on this machine
     + all_items: every recipe of this machine, for the memory plan
     + place: paths and account
-    + weights: the weights agent's spec
     """
 
-    states = ask(current_host, serving.probes(item, weights, place.prefix, place.etc_dir))
-    service = serving.service_of(item, all_items, place, states)
-    wanted = serve_plan.plan(item, service, states)
+    found = serving.seen(ask(current_host, serving.probes(item, place)))
+    launch = serving.launched(item, place, found)[1]
+    if launch.refused:
+        wrong = [f"{item.unit}: {what}" for what in launch.refused]
+        report.drift(current_host, wrong)
+        yield failing("\n".join([*wrong, f"{item.unit}: was not touched"]))
+        return
+    service = serving.service_of(item, all_items, place, found)
+    wanted = serve_plan.plan(item, service, found)
     if not wanted.drift:
         current_host.noop(f"{service.name} runs {service.digest}")
         return
@@ -95,22 +102,21 @@ def explain(host: Any, name: str, what: str) -> None:
 
 @operation()
 @guarded
-def accepted(item: Planned, etc: str) -> Commands:
+def accepted(item: Planned, place: Place) -> Commands:
     """
     Ask the recipe's question once after each start; the answer is kept with the start's id.
 
     + item: the recipe on this machine
-    + etc: directory of the API key
+    + place: paths and account
     """
 
     record = f"{serving.ACCEPTED}/{item.unit}.json"
-    unit, kept = ask(
+    *states, kept = ask(
         current_host,
-        [
-            {"kind": "unit", "name": f"{item.unit}.service"},
-            {"kind": "path", "path": record, "text": True},
-        ],
+        [*serving.probes(item, place), {"kind": "path", "path": record, "text": True}],
     )
+    found = serving.seen(states)
+    unit = found.unit
     if unit.get("ActiveState") != "active":
         if item.state == "running":
             report.drift(current_host, [f"{item.unit}: not accepted, it does not run"])
@@ -118,15 +124,15 @@ def accepted(item: Planned, etc: str) -> Commands:
         else:
             current_host.noop(f"{item.unit} is on standby")
         return
-    spec = serving.question(item, unit, etc)
+    spec = serving.question(item, place, found)
     if kept.get("text") and _same(kept["text"], spec):
         current_host.noop(f"{item.unit} answered after this start")
         return
     report.drift(current_host, [f"{item.unit}: has not answered its question since this start"])
-    place = f"{RUN}/ask-{item.unit}.json"
+    path = f"{RUN}/ask-{item.unit}.json"
     yield as_pyinfra(Command(f"install -d -m 0755 {RUN}"))
-    yield as_pyinfra(write_file(place, json.dumps(spec).encode(), "root", "root", "0600"))
-    yield FunctionCommand(judge, [item, place], {})
+    yield as_pyinfra(write_file(path, json.dumps(spec).encode(), "root", "root", "0600"))
+    yield FunctionCommand(judge, [item, path], {})
 
 
 def _same(text: str, spec: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkwright.resources import Command, File, State, quote, write_file
-from sparkwright.serving import restart_mark
+from sparkwright.serving import Seen, restart_mark
 from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.units import Service, render_unit
 
@@ -23,7 +23,7 @@ class ServePlan:
     start: bool
 
 
-def plan(item: Planned, service: Service, states: Sequence[State]) -> ServePlan:
+def plan(item: Planned, service: Service, found: Seen) -> ServePlan:
     """
     Compare unit file, boot state and running process with what is wanted.
 
@@ -32,21 +32,21 @@ def plan(item: Planned, service: Service, states: Sequence[State]) -> ServePlan:
 
     text = render_unit(service)
     name = f"{service.name}.service"
-    unit = states[5]
+    unit = found.unit
     file = File(f"{UNIT_DIR}/{name}", text)
-    changed = file.drift([states[4]])
-    dropins = _dropins(unit, states[6], name)
+    changed = file.drift([found.file])
+    dropins = _dropins(unit, found.dropins, name)
     boot = _boot(item, unit, name)
     run, stale = _running(item, unit, service, name)
-    owed = _owed(unit, changed, dropins, states[7])
+    owed = _owed(unit, changed, dropins, found.mark)
     start = stale or bool(owed)
     drift = [*changed, *[f"{d}: a drop-in changes {name}" for d in dropins], *boot[0], *run]
     drift += [f"{name}: {what}" for what in owed if what]
-    mark = restart_mark(name) if owed or states[7].get("type") == "file" else None
+    mark = restart_mark(name) if owed or found.mark.get("type") == "file" else None
     commands = [Command(f"install -D -m 0644 /dev/null {mark}")] if owed else []
     commands += [c for d in dropins for c in _set_aside(d)]
     if changed:
-        commands += [*_verified(name, text), *file.fix([states[4]])]
+        commands += [*_verified(name, text), *file.fix([found.file])]
     if changed or dropins or unit.get("NeedDaemonReload") == "yes":
         commands.append(Command("systemctl daemon-reload"))
     if unit.get("NeedDaemonReload") == "yes" and not changed:

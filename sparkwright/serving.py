@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkwright import llama_server, memory
+from sparkwright import engine_container, engine_llama, engine_vllm, memory
 from sparkwright.digest import digest
+from sparkwright.engines import Engine, Installed, Launch, Place, key_file
 from sparkwright.paths import LIB, RUN
 from sparkwright.resources import Spec, State
 from sparkwright.site import UNIT_DIR, Planned
@@ -27,20 +28,60 @@ DEVICES = (
 ACCEPTED = "/var/lib/sparkwright/accepted"
 
 
-def probes(item: Planned, weights: Mapping[str, Any], prefix: str, etc: str) -> list[Spec]:
-    """Questions that decide what the unit should be and what runs."""
+ENGINES: Mapping[str, Engine] = {
+    "llama.cpp": engine_llama,
+    "vllm": engine_vllm,
+    "container": engine_container,
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A machine's answers about one unit, by name.
+
+    + stamp: of the weights; file: of the unit; dropins: what lies in the directories
+    + mark: the file that says that a restart is owed
+    + engine: answers to the engine's own questions
+    """
+
+    stamp: State
+    host: State
+    key: State
+    file: State
+    unit: State
+    dropins: State
+    mark: State
+    engine: tuple[State, ...]
+
+
+def probes(item: Planned, place: Place) -> list[Spec]:
+    """Questions that decide what the unit should be and what runs; `seen` takes the answers."""
     unit = f"{item.unit}.service"
+    model = item.weights.directory if item.weights else f"{place.data_dir}/weights"
     return [
-        {"kind": "path", "path": f"{prefix}/llama.cpp/current"},
         # Not the agent's whole verdict: tasks/weights.py asked for that in the same run.
-        {"kind": "path", "path": f"{weights['dir']}/{STAMP}", "text": True},
+        {"kind": "path", "path": f"{model}/{STAMP}", "text": True},
         {"kind": "host"},
-        {"kind": "path", "path": f"{etc}/api-key"},
+        {"kind": "path", "path": f"{place.etc_dir}/api-key"},
         {"kind": "path", "path": f"{UNIT_DIR}/{unit}"},
         {"kind": "unit", "name": unit},
         {"kind": "run", "argv": dropins(unit)},
         {"kind": "path", "path": restart_mark(unit)},
+        *ENGINES[item.recipe.engine].probes(item, place),
     ]
+
+
+def seen(states: Sequence[State]) -> Seen:
+    """Answers to `probes` by name."""
+    stamp, host, key, file, unit, found, mark, *rest = states
+    return Seen(stamp, host, key, file, unit, found, mark, tuple(rest))
+
+
+def launched(item: Planned, place: Place, found: Seen) -> tuple[Installed, Launch]:
+    """What is installed for a recipe, and how it runs with that."""
+    engine = ENGINES[item.recipe.engine]
+    have = engine.installed(item, place, found.engine)
+    return have, engine.launch(item, place, have)
 
 
 def dropins(unit: str) -> list[str]:
@@ -63,94 +104,75 @@ def available_gib(host: State, reserve_gib: float) -> float:
     return float(host["mem_total"]) / GIB - reserve_gib
 
 
-def key_file(item: Planned, etc: str) -> str | None:
-    """The API key's file when this recipe wants a key."""
-    return f"{etc}/api-key" if item.api_key == "generate" else None
-
-
-@dataclass(frozen=True)
-class Place:
-    """What a unit needs to know of the machine's data."""
-
-    prefix: str
-    data_dir: str
-    etc_dir: str
-    user: str
-    reserve_gib: float
-    ollama_url: str
-
-
-def service_of(
-    item: Planned, all_items: Sequence[Planned], place: Place, states: Sequence[State]
-) -> Service:
+def service_of(item: Planned, all_items: Sequence[Planned], place: Place, found: Seen) -> Service:
     """The wanted service, from the recipe and from what the machine answered."""
-    build = states[0].get("target", "absent")
-    plan = memory.plan(needs(all_items), available_gib(states[2], place.reserve_gib))
-    service = Service(
-        name=item.unit,
-        description=item.recipe.description,
-        user=place.user,
-        argv=_argv(item, place, build),
-        env=_env(item, place),
-        port=item.port,
-        listen=item.listen,
-        memory_gib=item.recipe.memory_gib,
-        load_timeout_s=item.recipe.load_timeout_s,
-        conflicts=tuple(plan.conflicts.get(item.unit, ())),
-        weights_dir=item.weights.directory,
-        cache_dir=f"{place.data_dir}/cache/{item.unit}",
-        api_key_file=key_file(item, place.etc_dir),
-        lib_dir=LIB,
-        ollama_url=place.ollama_url,
-        devices=DEVICES,
-        digest="",
-    )
+    have, launch = launched(item, place, found)
+    plan = memory.plan(needs(all_items), available_gib(found.host, place.reserve_gib))
+    service = _service(item, place, launch, tuple(plan.conflicts.get(item.unit, ())))
     parts = {
         "text": render_unit(service),
-        "build": build,
-        "manifest": stamped_manifest(states[1]),
-        "key": states[3].get("sha256") if service.api_key_file else None,
+        "build": have.build,
+        "manifest": stamped_manifest(found.stamp) if item.weights else None,
+        "key": found.key.get("sha256") if item.api_key == "generate" else None,
     }
     return dataclasses.replace(service, digest=digest(parts))
 
 
-def _argv(item: Planned, place: Place, build: str) -> tuple[str, ...]:
-    # The build by its own name, not by the link: a switched link alone changes no process.
-    return llama_server.argv(
-        item.recipe,
-        binary=f"{place.prefix}/llama.cpp/{build}/bin/llama-server",
-        model=f"{item.weights.directory}/{llama_server.first_shard(item.files)}",
+def _service(item: Planned, place: Place, launch: Launch, conflicts: tuple[str, ...]) -> Service:
+    recipe, cache = item.recipe, f"{place.data_dir}/cache/{item.unit}"
+    return Service(
+        name=item.unit,
+        description=recipe.description,
+        user=place.user,
+        argv=launch.argv,
+        env=launch.env,
         port=item.port,
         listen=item.listen,
-        api_key_file=key_file(item, place.etc_dir),
+        memory_gib=recipe.memory_gib,
+        load_timeout_s=recipe.load_timeout_s,
+        conflicts=conflicts,
+        weights_dir=item.weights.directory if item.weights else cache,
+        cache_dir=cache,
+        api_key_file=key_file(item, place.etc_dir) if recipe.engine == "llama.cpp" else None,
+        lib_dir=LIB,
+        ollama_url=place.ollama_url,
+        devices=() if recipe.container else DEVICES,
+        digest="",
+        container=recipe.container is not None,
+        env_file=env_file(item, place.etc_dir),
+        health=recipe.container.health if recipe.container else "/health",
     )
 
 
-def _env(item: Planned, place: Place) -> dict[str, str]:
-    tiktoken = f"{place.data_dir}/tiktoken"
-    names = ("TIKTOKEN_RS_CACHE_DIR", "TIKTOKEN_ENCODINGS_BASE", "TIKTOKEN_CACHE_DIR")
-    return {**dict.fromkeys(names, tiktoken), **item.recipe.env}
+def env_file(item: Planned, etc: str) -> str | None:
+    """The file by which vLLM gets its API key: it knows no key file, only this variable."""
+    wanted = item.recipe.runs_vllm and item.api_key == "generate"
+    return f"{etc}/api-key.env" if wanted else None
 
 
-def question(item: Planned, unit: State, etc: str) -> dict[str, Any]:
+def question(item: Planned, place: Place, found: Seen) -> dict[str, Any]:
     """The spec of files/opt/sparkwright/lib/ask.py for one running unit."""
+    launch = launched(item, place, found)[1]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(item.listen, item.listen)  # noqa: S104
     accept = item.recipe.acceptance
     # What was asked and expected: an answer counts for nothing when the recipe wants another.
-    asked = digest({"model": item.recipe.served_name, **dataclasses.asdict(accept)})
+    must = (*accept.log_must, *launch.log_must)
+    must_not = (*accept.log_must_not, *launch.log_must_not)
+    asked = {"model": item.recipe.served_name, **dataclasses.asdict(accept)}
+    asked |= {"log_must": must, "log_must_not": must_not}
     return {
         "unit": f"{item.unit}.service",
-        "asked": asked,
-        "invocation": unit.get("InvocationID", ""),
+        "asked": digest(asked),
+        "invocation": found.unit.get("InvocationID", ""),
         "url": f"http://[{host}]:{item.port}" if ":" in host else f"http://{host}:{item.port}",
         "model": item.recipe.served_name,
         "question": accept.question,
         "max_tokens": accept.max_tokens,
         "expect": accept.expect,
         "finish_reason": accept.finish_reason,
-        "log_must": list(accept.log_must),
-        "log_must_not": list(accept.log_must_not),
-        "key_file": key_file(item, etc),
+        "log_must": list(must),
+        "log_must_not": list(must_not),
+        "key_file": key_file(item, place.etc_dir),
         "timeout_s": item.recipe.load_timeout_s,
         "record": f"{ACCEPTED}/{item.unit}.json",
     }

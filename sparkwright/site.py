@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from sparkwright.artifacts import Artifact, HubFile, Lock, Snapshot, load_lock
 from sparkwright.errors import Problems, SparkwrightError, nearest
-from sparkwright.llama_server import no_model
+from sparkwright.model_files import no_model
 from sparkwright.paths import PROJECT
-from sparkwright.recipes import Recipe, load_recipes
+from sparkwright.recipe_types import Recipe
+from sparkwright.recipe_types import Weights as Source
+from sparkwright.recipes import load_recipes
 from sparkwright.selection import select
 
 T = TypeVar("T")
@@ -45,8 +47,10 @@ class Planned:
     """One recipe as one machine serves it.
 
     + state: "running" or "standby" (installed, but started by hand only)
-    + weights: of the whole snapshot on this machine; other recipes may use some of its files
+    + weights: of the whole snapshot on this machine; other recipes may use some of its files;
+      None for a container without a model
     + files: paths that this recipe itself takes
+    + profile: the venv of a vLLM recipe
     """
 
     recipe: Recipe
@@ -54,8 +58,9 @@ class Planned:
     listen: str
     api_key: str
     state: str
-    weights: Weights
+    weights: Weights | None
     files: tuple[str, ...]
+    profile: str | None = None
 
     @property
     def unit(self) -> str:
@@ -121,8 +126,8 @@ def planned(data: Mapping[str, Any], problems: Problems | None = None) -> tuple[
                 nearest(entry["recipe"], recipes),
             )
             continue
-        weights = _weights(recipe, lock, data, found)
-        if weights:
+        weights = _weights(recipe, recipe.weights, lock, data, found) if recipe.weights else None
+        if weights or not recipe.weights:
             out.append(_planned(recipe, entry, data, weights))
     if problems is None:
         found.raise_if_any()
@@ -130,7 +135,7 @@ def planned(data: Mapping[str, Any], problems: Problems | None = None) -> tuple[
 
 
 def _planned(
-    recipe: Recipe, entry: Mapping[str, Any], data: Mapping[str, Any], weights: Weights
+    recipe: Recipe, entry: Mapping[str, Any], data: Mapping[str, Any], weights: Weights | None
 ) -> Planned:
     return Planned(
         recipe=recipe,
@@ -139,14 +144,14 @@ def _planned(
         api_key=entry.get("api_key") or str(data["api_key"]),
         state=entry.get("state") or "running",
         weights=weights,
-        files=tuple(file.path for file in weights.files),
+        files=tuple(file.path for file in weights.files) if weights else (),
+        profile=(recipe.profile or str(data["vllm_profile"])) if recipe.engine == "vllm" else None,
     )
 
 
 def _weights(
-    recipe: Recipe, lock: Lock, data: Mapping[str, Any], problems: Problems
+    recipe: Recipe, wanted: Source, lock: Lock, data: Mapping[str, Any], problems: Problems
 ) -> Weights | None:
-    wanted = recipe.weights
     snapshot = lock.snapshot(wanted.repo, wanted.revision)
     if snapshot is None:
         problems.add(
@@ -156,7 +161,8 @@ def _weights(
         )
         return None
     selection = select(snapshot.files, wanted.include, wanted.exclude)
-    for text in selection.problems or no_model([file.path for file in selection.kept]):
+    serves = recipe.container.serves if recipe.container else recipe.engine
+    for text in selection.problems or no_model(serves, [file.path for file in selection.kept]):
         problems.add(f"recipes/{recipe.name}.yaml: weights", text)
     directory = f"{data['data_dir']}/weights/{snapshot.repo}/{need(snapshot.commit)[:12]}"
     return Weights(
@@ -173,10 +179,10 @@ def _weights(
 def _merge(items: Sequence[Planned]) -> list[Planned]:
     """Recipes that take different files of one snapshot share its directory: join their lists."""
     joined: dict[str, Weights] = {}
-    for item in items:
-        have = joined.get(item.weights.directory)
-        joined[item.weights.directory] = _join(have, item.weights) if have else item.weights
-    return [replace(item, weights=joined[item.weights.directory]) for item in items]
+    for own in (item.weights for item in items if item.weights):
+        have = joined.get(own.directory)
+        joined[own.directory] = _join(have, own) if have else own
+    return [replace(i, weights=joined[i.weights.directory]) if i.weights else i for i in items]
 
 
 def _join(one: Weights, two: Weights) -> Weights:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkwright import container_units
 from sparkwright.errors import Problems
 from sparkwright.quoting import environment, exec_line, plain_text
 from sparkwright.unit_sections import HARDENING, SERVICE_POLICY
@@ -37,6 +38,9 @@ class Service:
       one that is absent is passed over by systemd with a line in its debug log
     + groups: supplementary groups; each must exist on the machine
     + digest: what the running process is compared with; "" while it is being computed
+    + container: argv is a `docker run`, which the engine's own words make (container_units.py)
+    + env_file: file with secrets as variables, which systemd reads as root
+    + health: path that answers 200 when it serves
     + restart_sec, memory_wait_s: seconds
     """
 
@@ -62,6 +66,9 @@ class Service:
     # MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#193): restart late, and wait for it.
     restart_sec: int = 60
     memory_wait_s: int = 300
+    container: bool = False
+    env_file: str | None = None
+    health: str = "/health"
 
 
 def render_unit(service: Service) -> str:
@@ -94,23 +101,28 @@ def _unit_section(service: Service) -> list[str]:
         # Only an address of a link must be waited for: with an unplugged port, waiting for the
         # network lasts 120 s at every boot (systemd-networkd-wait-online(8), --timeout=).
         lines += ["Wants=network-online.target", "After=network-online.target"]
+    lines += container_units.UNIT if service.container else []
     lines.append(f"RequiresMountsFor={service.weights_dir} {service.cache_dir}")
     # A crash loop of long loads is how machines wedge (eugr/spark-vllm-docker#257: 35 restarts).
     return [*lines, "StartLimitIntervalSec=1h", "StartLimitBurst=3"]
 
 
 def _service_section(service: Service) -> list[str]:
+    # The sum of the gates' own limits, and a minute for sync and Ollama: theirs strike first and
+    # say why.
+    timeout = service.memory_wait_s + service.load_timeout_s + 60
+    if service.container:
+        gates = _memory_gate(service), _health_gate(service)
+        return container_units.section(service, *gates, timeout)
     cache = service.cache_dir
     env = {"HOME": cache, "XDG_CACHE_HOME": cache, "CUDA_CACHE_PATH": f"{cache}/nv"}
     env |= {**service.env, _OWN_ENV: service.digest}
     lines = ["[Service]", "Type=exec", f"User={service.user}"]
     lines += [f"SupplementaryGroups={' '.join(service.groups)}"] if service.groups else []
     lines += [environment(name, value) for name, value in sorted(env.items())]
+    lines += [f"EnvironmentFile={service.env_file}"] if service.env_file else []
     lines += [f"ExecStartPre={_memory_gate(service)}", f"ExecStart={exec_line(service.argv)}"]
     lines.append(f"ExecStartPost={_health_gate(service)}")
-    # The sum of the gates' own limits, and a minute for sync and Ollama: theirs strike first and
-    # say why.
-    timeout = service.memory_wait_s + service.load_timeout_s + 60
     lines += [f"TimeoutStartSec={timeout}", f"RestartSec={service.restart_sec}", *SERVICE_POLICY]
     # CUDA memory escapes this limit (minefield#57): it stops leaks of ordinary memory only.
     lines.append(f"MemoryMax={int(service.memory_gib * 1024)}M")
@@ -129,6 +141,7 @@ def _memory_gate(service: Service) -> str:
 def _health_gate(service: Service) -> str:
     words = ["/usr/bin/python3", "-I", f"{service.lib_dir}/health_gate.py"]
     words += ["--host", _probe_host(service.listen), "--port", str(service.port)]
+    words += ["--path", service.health] if service.health != "/health" else []
     return exec_line([*words, "--timeout-s", str(service.load_timeout_s)])
 
 
@@ -161,7 +174,7 @@ def _check(service: Service) -> None:
 
 def _check_paths(service: Service, where: str, problems: Problems) -> None:
     paths = [service.weights_dir, service.cache_dir, service.lib_dir]
-    paths += [service.api_key_file] if service.api_key_file is not None else []
+    paths += [path for path in (service.api_key_file, service.env_file) if path is not None]
     for path in paths:
         if not _PATH.fullmatch(path) or "/." in path:
             problems.add(where, f"{path!r} is not a plain absolute path", "rename it")

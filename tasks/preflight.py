@@ -14,6 +14,7 @@ from pyinfra import state
 
 from sparkwright import interrupts
 from sparkwright.errors import SparkwrightError
+from sparkwright.image_needs import image_names
 from sparkwright.preflight_run import check_fleet
 from sparkwright.site import artifact
 
@@ -30,6 +31,7 @@ def artifact_problems(data: Mapping[str, Any]) -> list[str]:
     names = ["llama.cpp-source", "hub-client", "tiktoken-o200k_base"]
     if data["cuda_required"]:
         names += ["cuda-keyring", "cuda-repo"]
+    names += image_names(data)
     for name in names:
         try:
             artifact(data, name)

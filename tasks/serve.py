@@ -2,7 +2,7 @@
 Serve: one unit per recipe; the process that runs is compared with the unit that is wanted.
 
 Leaves: /etc/systemd/system/llm-<recipe>.service, {etc_dir}/api-key when a recipe wants a key
-Needs:  tasks.llama_cpp, tasks.weights, tasks.tiktoken
+Needs:  tasks.llama_cpp, tasks.vllm, tasks.container, tasks.weights, tasks.tiktoken
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import deploy
 
+from sparkwright.engines import Place
+from sparkwright.fleet_endpoints import fleet_endpoints
+from sparkwright.image_needs import artifacts
 from sparkwright.operations import ensure
+from sparkwright.secret_env import SecretEnv
 from sparkwright.serve_operations import served
-from sparkwright.serving import Place
-from sparkwright.site import lock_of, planned
+from sparkwright.site import lock_of, planned, recipes_of
 from sparkwright.system import Secret
-from sparkwright.weights_plan import spec_of
 
 
 @deploy("serve")
@@ -27,19 +29,21 @@ def install(data: Mapping[str, Any]) -> None:
     items = planned(data)
     if any(item.api_key == "generate" for item in items):
         key = Secret(f"{data['etc_dir']}/api-key", "root", data["service_user"], "0640")
-        ensure(name="Have an API key", resources=[key])
+        env = SecretEnv(f"{data['etc_dir']}/api-key.env", "VLLM_API_KEY", key.path)
+        vllm = any(item.recipe.runs_vllm for item in items)
+        ensure(name="Have an API key", resources=[key, *([env] if vllm else [])])
     for item in host.loop(items):
         served(
             name=f"Run {item.unit}.service",
             item=item,
             all_items=items,
             place=place(data),
-            weights=spec_of(item.weights, data, lock_of(data).hub),
         )
 
 
 def place(data: Mapping[str, Any]) -> Place:
     """Paths and account that every unit of a machine shares."""
+    items = planned(data)
     return Place(
         prefix=data["prefix"],
         data_dir=data["data_dir"],
@@ -47,4 +51,7 @@ def place(data: Mapping[str, Any]) -> Place:
         user=data["service_user"],
         reserve_gib=data["memory_reserve_gib"],
         ollama_url=data["ollama_url"],
+        gpus=data["container_gpus"],
+        images=artifacts(items, lock_of(data)),
+        endpoints=fleet_endpoints(items, data["peers"], recipes_of(data)),
     )

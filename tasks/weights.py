@@ -42,5 +42,6 @@ def install(data: Mapping[str, Any]) -> None:
 
 def snapshots(data: Mapping[str, Any]) -> list[Weights]:
     """The snapshots of a machine, each once, in the same order on every machine."""
-    found = {item.weights.directory: item.weights for item in planned(data)}
+    models = [item.weights for item in planned(data) if item.weights]
+    found = {model.directory: model for model in models}
     return [found[place] for place in sorted(found)]

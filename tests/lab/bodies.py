@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from .hubrepo import sha256
@@ -21,18 +22,29 @@ def static(root: Path, name: str) -> Reply:
     return Reply(200, path, {"Content-Type": "application/octet-stream"})
 
 
-def index(wheels: Path, project: str) -> Reply:
-    """PEP 503: the projects, or the files of one with their SHA-256."""
-    files: dict[str, list[Path]] = {}
-    for path in sorted(wheels.iterdir()):
-        name = re.sub(r"[-_.]+", "-", path.name.split("-")[0]).lower()
-        files.setdefault(name, []).append(path)
+@functools.cache
+def _sha256(path: Path, size: int, mtime_ns: int) -> str:
+    return sha256(path)
+
+
+def index(folders: Mapping[str, Path], project: str) -> Reply:
+    """PEP 503: the projects, or the files of one with their SHA-256.
+
+    + folders: URL prefix -> folder with wheels that is served below it
+    """
+    files: dict[str, list[tuple[str, Path]]] = {}
+    for prefix, folder in folders.items():
+        for path in sorted(folder.iterdir()):
+            name = re.sub(r"[-_.]+", "-", path.name.split("-")[0]).lower()
+            files.setdefault(name, []).append((f"{prefix}{path.name}", path))
     if not project:
         links = [(f"/simple/{name}/", name) for name in files]
     elif project in files:
-        links = [
-            (f"/wheels/{path.name}#sha256={sha256(path)}", path.name) for path in files[project]
-        ]
+        links = []
+        for url, path in files[project]:
+            stat = path.stat()
+            digest = _sha256(path, stat.st_size, stat.st_mtime_ns)
+            links.append((f"{url}#sha256={digest}", path.name))
     else:
         return failure(404, f"no project {project}")
     body = "".join(f'<a href="{html.escape(url)}">{name}</a><br>\n' for url, name in links)

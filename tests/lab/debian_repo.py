@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import baseroot
@@ -32,12 +33,12 @@ def prepare(base: Path, suite: str = "bookworm") -> Repository:
     if not target.exists():
         say("Debian packages for the machines (about a minute, once)")
         with made_beside(target) as folder:
-            _download(base, suite, folder)
+            download(base, suite, folder, PACKAGES)
             sign(folder, key, Origin="sparkwright-lab", Label="sparkwright-lab")
     return Repository(target, key.public, key.fingerprint)
 
 
-def _download(base: Path, suite: str, folder: Path) -> None:
+def download(base: Path, suite: str, folder: Path, packages: Sequence[str]) -> None:
     """Let the host's apt fetch what the base root's dpkg status lacks, touching only `folder`."""
     work = folder / "apt"
     for name in ("state/lists/partial", "cache/archives/partial", "log"):
@@ -48,7 +49,7 @@ def _download(base: Path, suite: str, folder: Path) -> None:
     env = {"APT_CONFIG": str(work / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
     run("apt-get", "--quiet=2", "update", env=env)
     only = ("--yes", "--download-only", "--no-install-recommends")
-    run("apt-get", "--quiet=2", "install", *only, *PACKAGES, env=env)
+    run("apt-get", "--quiet=2", "install", *only, *packages, env=env)
     for deb in sorted((work / "cache/archives").glob("*.deb")):
         deb.rename(folder / deb.name)
     shutil.rmtree(work)

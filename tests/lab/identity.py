@@ -37,7 +37,7 @@ def write(root: Path, run_id: str, name: str, address: str, keys: Keys) -> None:
 
 
 def write_upstream(root: Path, upstream: str, host: str, apt_key: bytes) -> None:
-    """Point apt and pip at the lab's upstream, and the compiler cache at the shared folder.
+    """Point apt, pip and uv at the lab's upstream, and the compiler cache at the shared folder.
 
     + upstream: base URL of this run; it differs from run to run, so it is written here
     """
@@ -50,5 +50,7 @@ def write_upstream(root: Path, upstream: str, host: str, apt_key: bytes) -> None
         f"[global]\nindex-url = {upstream}/simple\ntrusted-host = {host}\n"
         "disable-pip-version-check = true\n",
     )
+    # uv reads no pip.conf.
+    _write(root / "etc/uv/uv.toml", f'[[index]]\nurl = "{upstream}/simple"\ndefault = true\n')
     # Any user of any machine may write the shared cache, so its files stay open to all.
     _write(root / "etc/ccache.conf", "cache_dir = /var/cache/ccache\numask = 000\n")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from . import docker_layer, runs
 from . import keys as ssh_keys
-from . import runs
 from .artifacts import Prepared, prepare
 from .fleetfile import write_fleet
 from .host import cache_dir, locked, require, say
@@ -32,7 +32,13 @@ class Lab:
     + upstream: what the machines fetch everything from
     """
 
-    def __init__(self, record: Record, prepared: Prepared, binds: Sequence[Bind] = ()) -> None:
+    def __init__(
+        self,
+        record: Record,
+        prepared: Prepared,
+        binds: Sequence[Bind] = (),
+        layer: Path | None = None,
+    ) -> None:
         self.record = record
         self.run_id = record.run_id
         self.home = record.home
@@ -44,11 +50,16 @@ class Lab:
         compiler_cache.mkdir(exist_ok=True)
         compiler_cache.chmod(0o777)
         shared = Bind(compiler_cache, "/var/cache/ccache", read_only=False)
-        self.setting = Setting(record, self.keys, prepared.base, (shared, *binds), self._furnish)
+        self.layer = layer
+        self.setting = Setting(
+            record, self.keys, prepared.base, (shared, *binds), self._furnish, layer
+        )
 
     def _furnish(self, root: Path) -> None:
         key = self.prepared.debian.key.read_bytes()
         write_upstream(root, self.upstream.url, self.upstream.address, key)
+        if self.layer:
+            docker_layer.furnish(root, f"{self.upstream.address}:{self.upstream.port}")
 
     def add_machines(self, count: int) -> list[Machine]:
         """Boot more machines, all at once."""
@@ -84,16 +95,22 @@ class Lab:
 
 @contextmanager
 def start_lab(
-    machines: int = 2, *, name: str | None = None, binds: Sequence[Bind] = ()
+    machines: int = 2,
+    *,
+    name: str | None = None,
+    binds: Sequence[Bind] = (),
+    docker: bool = False,
 ) -> Iterator[Lab]:
     """A lab that ends with the block, whatever ends the block: an error, Ctrl-C, SIGTERM.
+
+    + docker: machines have a real docker engine, and the upstream is its registry
 
     **Raises**: `LabError` when the host lacks something, or a machine does not come up.
     """
     with signals_as_interrupt():
         record = None
         try:
-            record, lab = _open(name, binds, owned=True)
+            record, lab = _open(name, binds, owned=True, docker=docker)
             lab.add_machines(machines)
             yield lab
         finally:
@@ -114,13 +131,16 @@ def leave_up(machines: int, name: str | None) -> Lab:
     return lab
 
 
-def _open(name: str | None, binds: Sequence[Bind], owned: bool) -> tuple[Record, Lab]:
+def _open(
+    name: str | None, binds: Sequence[Bind], owned: bool, docker: bool = False
+) -> tuple[Record, Lab]:
     require()
     with locked(cache_dir() / "prepare.lock"):
         prepared = prepare()
+        layer = docker_layer.prepare(prepared.base) if docker else None
     record = runs.open_run(name, owned)
     try:
-        lab = Lab(record, prepared, binds)
+        lab = Lab(record, prepared, binds, layer)
         lab.upstream.start()
     except BaseException:
         with uninterrupted():

@@ -27,6 +27,7 @@ class Setting:
     """What all machines of a run share.
 
     + furnish: called with the root of each new machine, to write the upstream's address
+    + layer: lies over the base; with one, machines get a disk for docker
     """
 
     record: Record
@@ -34,3 +35,4 @@ class Setting:
     base: Path
     binds: Sequence[Bind] = ()
     furnish: Callable[[Path], None] = lambda root: None
+    layer: Path | None = None

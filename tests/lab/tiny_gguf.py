@@ -36,7 +36,7 @@ CHATML = (
 )
 
 
-def _byte_characters() -> list[str]:
+def byte_characters() -> list[str]:
     """GPT-2's map from a byte to a printable character."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
@@ -50,7 +50,7 @@ class Vocabulary:
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
-        self.bytes = _byte_characters()
+        self.bytes = byte_characters()
         self.tokens = self.bytes + [merge.replace(" ", "") for merge in MERGES]
         self.types = [gguf.TokenType.NORMAL] * len(self.tokens)
         self.tokens += SPECIAL[arch]

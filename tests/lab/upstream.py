@@ -28,6 +28,7 @@ class Upstream:
     + address, port, url: where the machines reach it; `url` is also the Hub's endpoint
     + hub_dir: repositories `<org>/<name>/` of this run only; they win over the cache's
     + files_dir: files of this run only, served below /files/
+    + wheels_dir: wheels of this run only, in the same index as the cache's
     """
 
     def __init__(self, record: Record, prepared: Prepared) -> None:
@@ -35,7 +36,8 @@ class Upstream:
         self.home = record.home / "upstream"
         self.hub_dir = self.home / "hub"
         self.files_dir = self.home / "files"
-        for folder in (self.hub_dir, self.files_dir):
+        self.wheels_dir = self.home / "wheels"
+        for folder in (self.hub_dir, self.files_dir, self.wheels_dir):
             folder.mkdir(parents=True)
         self.address = network.address(record, 1)
         self.port = _free_port(self.address)
@@ -83,9 +85,10 @@ class Upstream:
                 "/vocab/": str(prepared.vocab.parent),
                 "/wheels/": str(prepared.wheels),
                 "/files/": str(self.files_dir),
+                "/run-wheels/": str(self.wheels_dir),
             },
             "hub": [str(folder) for folder in self.hub_folders],
-            "wheels": str(prepared.wheels),
+            "wheels": ["/wheels/", "/run-wheels/"],
         }
 
     def _wait(self, pidfile: Path) -> None:

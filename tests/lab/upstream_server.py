@@ -28,6 +28,7 @@ class Config:
 
     + folders: URL prefix -> folder that is served below it
     + hub: folders with repositories, the first one wins
+    + wheels: those of `folders` that the wheel index lists
     + control: secret of the control call, unknown to the machines
     """
 
@@ -37,7 +38,7 @@ class Config:
     log: str
     folders: dict[str, str]
     hub: list[str]
-    wheels: str
+    wheels: list[str]
 
 
 class Server(ThreadingHTTPServer):
@@ -93,7 +94,8 @@ class Handler(BaseHTTPRequestHandler):
             if path.startswith(prefix):
                 return static(Path(folder), unquote(path.removeprefix(prefix)).lstrip("/"))
         if path.startswith("/simple/"):
-            return index(Path(config.wheels), path.removeprefix("/simple/").strip("/"))
+            wheels = {prefix: Path(config.folders[prefix]) for prefix in config.wheels}
+            return index(wheels, path.removeprefix("/simple/").strip("/"))
         bearer = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         folders = [Path(folder) for folder in config.hub]
         found = hubapi.answer(folders, path, query, bearer or None)

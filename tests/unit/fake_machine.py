@@ -21,9 +21,8 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from sparkwright import hub_client, llama_build, serving
 from sparkwright.resources import Directory, Fetched, File, Resource, State
-from sparkwright.site import UNIT_DIR, artifact, lock_of, planned
+from sparkwright.site import UNIT_DIR, artifact, planned
 from sparkwright.units import render_unit
-from sparkwright.weights_plan import spec_of
 from tasks import base, llama_cpp, serve, tiktoken
 from tests.unit.fake_site import SCENARIO
 from tests.unit.machine_case import GIB, HASH, HOST
@@ -103,9 +102,8 @@ class FakeMachine:
             own = {"owner": "root", "group": self.data["service_user"], "mode": "0640"}
             self.paths[key] = {"type": "file", "size": 43, "sha256": HASH, **own}
         for item in items:
-            spec = spec_of(item.weights, self.data, lock_of(self.data).hub)
-            probes = serving.probes(item, spec, place.prefix, place.etc_dir)
-            service = serving.service_of(item, items, place, [self.plain(s) for s in probes])
+            asked = [self.plain(spec) for spec in serving.probes(item, place)]
+            service = serving.service_of(item, items, place, serving.seen(asked))
             path = f"{UNIT_DIR}/{item.unit}.service"
             self.paths[path] = state_of(File(path, render_unit(service)))
             running = item.state == "running"
@@ -117,8 +115,9 @@ class FakeMachine:
                 "InvocationID": "cafe",
                 "digest": service.digest if running else "",
             }
-            asked = serving.question(item, self.units[f"{item.unit}.service"], place.etc_dir)
-            record = {key: asked[key] for key in ("invocation", "asked")}
+            seen = serving.seen([self.plain(spec) for spec in serving.probes(item, place)])
+            question = serving.question(item, place, seen)
+            record = {key: question[key] for key in ("invocation", "asked")}
             self.paths[f"{serving.ACCEPTED}/{item.unit}.json"] = {
                 "type": "file",
                 "text": json.dumps(record),

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparkwright import serving
 from sparkwright.artifacts import HubFile, Snapshot
+from sparkwright.engines import Place
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.paths import FILES, PROJECT
 from sparkwright.recipes import Acceptance, Recipe
@@ -49,7 +50,7 @@ WEIGHTS = Weights(
     gated=False,
 )
 ITEM = Planned(RECIPE, 8080, "127.0.0.1", "none", "running", WEIGHTS, (MODEL.path,))
-PLACE = serving.Place(
+PLACE = Place(
     prefix="/opt/sparkwright",
     data_dir="/srv/sparkwright",
     etc_dir="/etc/sparkwright",
@@ -90,23 +91,27 @@ def program(name: str) -> ModuleType:
     return module
 
 
-def service(states: list[State], wanted: Planned = ITEM) -> Service:
+def service(found: serving.Seen, wanted: Planned = ITEM) -> Service:
     """The service that is wanted on a machine with these answers."""
-    return serving.service_of(wanted, [wanted], PLACE, states)
+    return serving.service_of(wanted, [wanted], PLACE, found)
 
 
-def answers(unit: State | None = None, file: State | None = None) -> list[State]:
+def answers(unit: State | None = None, file: State | None = None) -> serving.Seen:
     """Answers to `serving.probes` of a machine with build and weights."""
-    return [
-        {"type": "link", "target": "0123456789ab"},
-        {"type": "file", "text": '{"manifest_digest": "feed"}'},
-        dict(HOST),
-        {"type": "missing"},
-        {"type": "missing"} if file is None else file,
-        {"ActiveState": "inactive", "UnitFileState": ""} if unit is None else unit,
-        {"rc": 0, "out": ""},
-        {"type": "missing"},
-    ]
+    build: State = {"type": "link", "target": "0123456789ab"}
+    return serving.seen(
+        [
+            {"type": "file", "text": '{"manifest_digest": "feed"}'},
+            dict(HOST),
+            {"type": "missing"},
+            {"type": "missing"} if file is None else file,
+            {"ActiveState": "inactive", "UnitFileState": ""} if unit is None else unit,
+            {"rc": 0, "out": ""},
+            {"type": "missing"},
+            build,
+            {"type": "missing"},
+        ]
+    )
 
 
 def merged(base: Mapping[str, Any], **changes: Any) -> dict[str, Any]:

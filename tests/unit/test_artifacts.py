@@ -111,7 +111,7 @@ BAD = [
     ("format: 1\nhub: https://u:p@h/\n",
      'lock.yaml: hub: must be an http(s) address without a password, not "https://u:p@h/"'),
     (file("kind: fil"),
-     f'{X}/kind: must be file, archive, apt or wheels, not "fil"; did you mean file?'),
+     f'{X}/kind: must be file, archive, apt, wheels or image, not "fil"; did you mean file?'),
     (file("version: v1"), f"{X}: kind is missing; add kind: (text)"),
     (file("kind: file, size: many"), f"{X}/size: must be a whole number, not text"),
     (file("kind: file, size: 0"), f"{X}/size: must be greater than 0, not 0"),

@@ -13,7 +13,7 @@ from sparkwright import preflight_seen
 from sparkwright.preflight import BUILD_GIB, check
 from sparkwright.preflight_seen import Seen, probes, seen
 from sparkwright.units import MARKER
-from tests.unit.machine_case import DIRECTORY, GIB, HOST, ITEM, data, item, merged
+from tests.unit.machine_case import DIRECTORY, GIB, HOST, ITEM, WEIGHTS, data, item, merged
 
 SPARK = Seen(
     host=HOST,
@@ -240,8 +240,8 @@ WANTED = 10 * GIB
     ],
 )
 def test_only_missing_weights_need_space(held: str, missing: int) -> None:
-    big = dataclasses.replace(ITEM.weights.files[0], size=64 * GIB)
-    items = [dataclasses.replace(ITEM, weights=dataclasses.replace(ITEM.weights, files=(big,)))]
+    big = dataclasses.replace(WEIGHTS.files[0], size=64 * GIB)
+    items = [dataclasses.replace(ITEM, weights=dataclasses.replace(WEIGHTS, files=(big,)))]
     for free, fine in ((missing + WANTED, True), (missing + WANTED - MIB, False)):
         answers = {**disk("data_dir", free=free), "held": {"out": held}}
         found = [str(p) for p in check(data(), items, dataclasses.replace(SPARK, **answers))]
@@ -253,8 +253,8 @@ def test_only_missing_weights_need_space(held: str, missing: int) -> None:
 
 
 def test_a_file_that_two_recipes_share_is_counted_once() -> None:
-    big = dataclasses.replace(ITEM.weights.files[0], size=64 * GIB)
-    weights = dataclasses.replace(ITEM.weights, files=(big,))
+    big = dataclasses.replace(WEIGHTS.files[0], size=64 * GIB)
+    weights = dataclasses.replace(WEIGHTS, files=(big,))
     items = [dataclasses.replace(ITEM, weights=weights), item("two", port=1, weights=weights)]
     answers = disk("data_dir", free=64 * GIB + WANTED)
     assert list(check(data(), items, dataclasses.replace(SPARK, **answers))) == []
@@ -344,7 +344,7 @@ def test_ours_are_files_with_marker_whatever_recipe(tmp_path: Path) -> None:
 
 
 def test_held_files_are_listed_with_their_size(tmp_path: Path) -> None:
-    weights = dataclasses.replace(ITEM.weights, directory=str(tmp_path))
+    weights = dataclasses.replace(WEIGHTS, directory=str(tmp_path))
     (tmp_path / "tiny.gguf").write_bytes(b"x" * 7)
     assert answer(6, [dataclasses.replace(ITEM, weights=weights)]) == f"{tmp_path}/tiny.gguf\t7\n"
     assert answer(6, []) == ""

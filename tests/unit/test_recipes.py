@@ -56,7 +56,8 @@ BAD: dict[str, tuple[dict[str, str | None], str]] = {
     "no_engine": ({"engine": None}, "recipes/x.yaml: engine is missing; add engine: (text)"),
     "engine": (
         {"engine": "llamacpp"},
-        'recipes/x.yaml: engine: must be llama.cpp, not "llamacpp"; did you mean llama.cpp?',
+        'recipes/x.yaml: engine: must be llama.cpp, vllm or container, not "llamacpp"; '
+        "did you mean llama.cpp?",
     ),
     "unknown": (
         {"memory": "1"},
@@ -375,13 +376,16 @@ def test_flags_keep_their_types_and_a_bare_on_is_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pattern", ["original/", "*.gguf", "LICENSE", "config.json", "a/*/b"])
 def test_patterns_that_can_match_are_fine(tmp_path: Path, pattern: str) -> None:
     recipe = load_recipe(write(tmp_path, weights=W % f'include: ["{pattern}"]'))
+    assert recipe.weights
     assert recipe.weights.include == (pattern,)
 
 
 @pytest.mark.parametrize("revision", ["main", "refs/pr/1", "v1.0", "0123456789" * 4])
 def test_revisions_are_commits_or_branches(tmp_path: Path, revision: str) -> None:
     weights = f"{{repo: a/b, revision: {revision}, license: mit}}"
-    assert load_recipe(write(tmp_path, weights=weights)).weights.revision == revision
+    found = load_recipe(write(tmp_path, weights=weights)).weights
+    assert found
+    assert found.revision == revision
 
 
 def test_files_that_begin_with_an_underscore_are_not_recipes(tmp_path: Path) -> None:

@@ -17,7 +17,16 @@ from sparkwright.resources import State
 from sparkwright.serve_plan import ServePlan, plan
 from sparkwright.site import UNIT_DIR
 from sparkwright.units import Service, render_unit
-from tests.unit.machine_case import COMMIT, ITEM, PLACE, RECIPE, answers, item, service
+from tests.unit.machine_case import (
+    COMMIT,
+    ITEM,
+    PLACE,
+    RECIPE,
+    WEIGHTS,
+    answers,
+    item,
+    service,
+)
 
 NAME = "llm-tiny.service"
 FILE = f"{UNIT_DIR}/{NAME}"
@@ -214,9 +223,9 @@ def test_a_drop_in_is_set_aside_and_what_runs_with_it_is_restarted() -> None:
 def test_a_drop_in_that_systemd_has_not_read_restarts_nothing() -> None:
     """One run is enough for it: waiting for systemd to name it would take two."""
     place = f"/etc/systemd/system/{NAME}.d/o.conf"
-    states = answers({**RUNS, "NeedDaemonReload": "yes"}, OWN_FILE)
-    states[6] = {"rc": 0, "out": f"{place}\n"}
-    found = plan(ITEM, SERVICE, states)
+    seen = answers({**RUNS, "NeedDaemonReload": "yes"}, OWN_FILE)
+    seen = dataclasses.replace(seen, dropins={"rc": 0, "out": f"{place}\n"})
+    found = plan(ITEM, SERVICE, seen)
     assert found.drift == (
         f"{place}: a drop-in changes {NAME}",
         f"{NAME}: systemd has not read its file again",
@@ -240,15 +249,14 @@ def test_a_run_that_dies_before_the_restart_leaves_a_mark(unit: State, unit_file
     text = shells(planned(unit, unit_file))
     assert text[0] == f"install -D -m 0644 /dev/null {mark}"
     assert text[-1].endswith(f"systemctl restart --no-block {NAME} && rm -f {mark}")
-    states = answers(RUNS, OWN_FILE)
-    states[7] = {"type": "file"}
-    later = plan(ITEM, SERVICE, states)
+    seen = dataclasses.replace(answers(RUNS, OWN_FILE), mark={"type": "file"})
+    later = plan(ITEM, SERVICE, seen)
     assert later.drift == (f"{NAME}: owes a restart since its unit was mended",)
     assert later.start
     assert shells(later)[-1] == text[-1]
     # A process that has ended meanwhile is started for that reason, and then nothing is owed.
-    states[5] = {**RUNS, "ActiveState": "inactive", "digest": ""}
-    started = plan(ITEM, SERVICE, states)
+    stopped = {**RUNS, "ActiveState": "inactive", "digest": ""}
+    started = plan(ITEM, SERVICE, dataclasses.replace(seen, unit=stopped))
     assert started.drift == (f"{NAME}: inactive, not active",)
     assert shells(started) == shells(later)[1:]
 
@@ -299,10 +307,17 @@ def test_systemd_reads_a_unit_before_it_is_put_in_place(tmp_path: Path) -> None:
 # --- the digest: everything that must restart the process --------------------------------------
 
 
-def other(place: int, **changes: Any) -> list[State]:
-    states = answers()
-    states[place] = {**states[place], **changes}
-    return states
+def other(name: str, **changes: Any) -> serving.Seen:
+    """Answers of which one says something else."""
+    seen = answers()
+    values: dict[str, Any] = {name: {**getattr(seen, name), **changes}}
+    return dataclasses.replace(seen, **values)
+
+
+def other_build(**changes: Any) -> serving.Seen:
+    """Answers of a machine with another build."""
+    seen = answers()
+    return dataclasses.replace(seen, engine=({**seen.engine[0], **changes}, *seen.engine[1:]))
 
 
 def test_the_same_machine_gives_the_same_digest() -> None:
@@ -311,16 +326,16 @@ def test_the_same_machine_gives_the_same_digest() -> None:
 
 
 @pytest.mark.parametrize(
-    "states",
+    "seen",
     [
-        other(0, target="fedcba987654"),
-        other(1, text='{"manifest_digest": "beef"}'),
-        other(1, text="["),
-        other(1, type="missing", text=""),
+        other_build(target="fedcba987654"),
+        other("stamp", text='{"manifest_digest": "beef"}'),
+        other("stamp", text="["),
+        other("stamp", type="missing", text=""),
     ],
 )
-def test_build_and_weights_are_in_the_digest(states: list[State]) -> None:
-    assert service(states).digest != DIGEST
+def test_build_and_weights_are_in_the_digest(seen: serving.Seen) -> None:
+    assert service(seen).digest != DIGEST
 
 
 @pytest.mark.parametrize(
@@ -340,14 +355,16 @@ def test_every_line_of_the_unit_is_in_the_digest(changes: dict[str, Any]) -> Non
     assert service(answers(), dataclasses.replace(ITEM, **changes)).digest != DIGEST
 
 
-@pytest.mark.parametrize("states", [other(2, clock=9.0, mem_total=121 * 2**30), other(5, x=1)])
-def test_what_the_process_does_not_see_is_not_in_the_digest(states: list[State]) -> None:
-    assert service(states).digest == DIGEST
+@pytest.mark.parametrize(
+    "seen", [other("host", clock=9.0, mem_total=121 * 2**30), other("unit", x=1)]
+)
+def test_what_the_process_does_not_see_is_not_in_the_digest(seen: serving.Seen) -> None:
+    assert service(seen).digest == DIGEST
 
 
 def test_a_new_key_restarts_only_who_uses_it() -> None:
     keyed = dataclasses.replace(ITEM, api_key="generate")
-    one, two = other(3, type="file", sha256="a"), other(3, type="file", sha256="b")
+    one, two = other("key", type="file", sha256="a"), other("key", type="file", sha256="b")
     assert service(one, keyed).digest != service(two, keyed).digest
     assert service(one).digest == service(two).digest == DIGEST
     assert service(one, keyed).api_key_file == "/etc/sparkwright/api-key"
@@ -360,9 +377,7 @@ def test_the_program_is_named_by_its_build_and_not_by_the_link() -> None:
 
 
 def test_a_recipe_takes_its_own_file_of_a_shared_snapshot() -> None:
-    shared = dataclasses.replace(
-        ITEM.weights, files=(HubFile("a.gguf", 1, "0" * 64), *ITEM.weights.files)
-    )
+    shared = dataclasses.replace(WEIGHTS, files=(HubFile("a.gguf", 1, "0" * 64), *WEIGHTS.files))
     wanted = dataclasses.replace(ITEM, weights=shared)
     assert service(answers(), wanted).argv[2].endswith("/tiny.gguf")
 
@@ -400,14 +415,15 @@ def test_those_that_do_not_fit_together_exclude_each_other() -> None:
 )
 def test_the_question_goes_where_the_server_listens(listen: str, url: str) -> None:
     wanted = dataclasses.replace(ITEM, listen=listen)
-    assert serving.question(wanted, RUNS, "/etc/sparkwright")["url"] == url
+    assert serving.question(wanted, PLACE, answers(RUNS))["url"] == url
 
 
 def test_the_question_is_the_recipes() -> None:
-    spec = serving.question(dataclasses.replace(ITEM, api_key="generate"), RUNS, "/etc/sparkwright")
+    keyed = dataclasses.replace(ITEM, api_key="generate")
+    spec = serving.question(keyed, PLACE, answers(RUNS))
     assert spec["question"] == "What are you?"
     assert spec["invocation"] == "cafe"
     assert spec["unit"] == NAME
     assert spec["key_file"] == "/etc/sparkwright/api-key"
     assert spec["log_must"] == ["model loaded"]
-    assert serving.question(ITEM, {}, "/e")["key_file"] is None
+    assert serving.question(ITEM, PLACE, answers())["key_file"] is None

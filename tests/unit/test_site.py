@@ -72,8 +72,8 @@ def test_a_recipe_takes_its_own_values_and_then_the_settings(root: Path) -> None
     assert item.unit == "llm-q4"
     assert (item.port, item.listen, item.api_key) == (8081, "10.0.0.1", "generate")
     assert item.state == "running"
-    assert item.weights.directory == f"/srv/sparkwright/weights/lab/a/{COMMIT[:12]}"
-    assert [file.path for file in item.weights.files] == ["a-Q4.gguf"]
+    assert site.need(item.weights).directory == f"/srv/sparkwright/weights/lab/a/{COMMIT[:12]}"
+    assert [file.path for file in site.need(item.weights).files] == ["a-Q4.gguf"]
 
 
 def test_the_fleets_entry_wins(root: Path) -> None:
@@ -93,10 +93,10 @@ def test_the_order_is_by_name_whatever_the_fleet_says(root: Path) -> None:
 def test_recipes_of_one_snapshot_share_a_directory_and_join_their_files(root: Path) -> None:
     one, two = site.planned(machine(root, "q8", "q4"))
     assert one.weights == two.weights
-    assert [file.path for file in one.weights.files] == ["a-Q4.gguf", "a-Q8.gguf"]
-    assert set(one.weights.include) == {"*Q4.gguf", "*Q8.gguf"}
-    assert one.weights.gated  # one of them needs the token, whichever comes first
-    assert site.planned(machine(root, "q4", "q8"))[0].weights.gated
+    assert [file.path for file in site.need(one.weights).files] == ["a-Q4.gguf", "a-Q8.gguf"]
+    assert set(site.need(one.weights).include) == {"*Q4.gguf", "*Q8.gguf"}
+    assert site.need(one.weights).gated  # one of them needs the token, whichever comes first
+    assert site.need(site.planned(machine(root, "q4", "q8"))[0].weights).gated
     # And each still serves its own model.
     assert llama_server.first_shard(one.files) == "a-Q4.gguf"
     assert llama_server.first_shard(two.files) == "a-Q8.gguf"
@@ -104,9 +104,9 @@ def test_recipes_of_one_snapshot_share_a_directory_and_join_their_files(root: Pa
 
 def test_an_exclude_counts_only_when_all_of_them_say_it(root: Path) -> None:
     (alone,) = site.planned(machine(root, "all"))
-    assert alone.weights.exclude == ("original/*", "*Q8.gguf")
-    assert "original/model.bin" not in [file.path for file in alone.weights.files]
-    joined = site.planned(machine(root, "all", "q4"))[0].weights
+    assert site.need(alone.weights).exclude == ("original/*", "*Q8.gguf")
+    assert "original/model.bin" not in [file.path for file in site.need(alone.weights).files]
+    joined = site.need(site.planned(machine(root, "all", "q4"))[0].weights)
     assert joined.exclude == ()
     assert "original/model.bin" not in [file.path for file in joined.files]
 

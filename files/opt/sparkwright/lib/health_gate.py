@@ -1,4 +1,4 @@
-"""Wait until the engine answers 200 on /health, or its main process is gone, or time is over.
+"""Wait until the engine answers 200 on its health path, or its main process is gone, or time is over.
 
 Runs as the service user after the engine was started (ExecStartPost=), so that `systemctl start`
 returns when the model serves. /health is public with an API key too (llama-server's README).
@@ -34,11 +34,11 @@ def identity(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-def ask(host: str, port: int, timeout: float) -> str:
-    """What /health says: "200", "503" …, or why there is no answer."""
+def ask(host: str, port: int, path: str, timeout: float) -> str:
+    """What the path says: "200", "503" …, or why there is no answer."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        connection.request("GET", "/health")
+        connection.request("GET", path)
         reply = connection.getresponse()
         reply.read(64 * 1024)
         return str(reply.status)
@@ -50,7 +50,7 @@ def ask(host: str, port: int, timeout: float) -> str:
         connection.close()
 
 
-def wait(host: str, port: int, pid: int, timeout_s: float) -> int:
+def wait(host: str, port: int, path: str, pid: int, timeout_s: float) -> int:
     """Poll until the end is known; the exit status."""
     begin, seen = time.monotonic(), ""
     born = identity(pid)
@@ -59,9 +59,9 @@ def wait(host: str, port: int, pid: int, timeout_s: float) -> int:
         if born is None or identity(pid) != born:
             say(f"the engine (pid {pid}) is gone after {spent:.0f} s; its last lines say why")
             return 1
-        answer = ask(host, port, min(5.0, max(0.1, timeout_s - spent)))
+        answer = ask(host, port, path, min(5.0, max(0.1, timeout_s - spent)))
         if answer != seen:
-            say(f"/health: {answer} after {spent:.0f} s")
+            say(f"{path}: {answer} after {spent:.0f} s")
             seen = answer
         if answer == "200":
             time.sleep(SETTLE_S)
@@ -83,6 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--path", default="/health")
     parser.add_argument("--timeout-s", type=float, required=True)
     # systemd sets MAINPID for ExecStartPost= (systemd.exec(5), "Environment variables").
     parser.add_argument("--pid", type=int, default=int(os.environ.get("MAINPID", "0")))
@@ -90,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.pid <= 0:
         say("no process to watch: MAINPID is not set; pass --pid")
         return 1
-    return wait(args.host, args.port, args.pid, args.timeout_s)
+    return wait(args.host, args.port, args.path, args.pid, args.timeout_s)
 
 
 if __name__ == "__main__":

@@ -7,34 +7,46 @@ make_venv.py check DEST     print JSON: are the installed files as they were ins
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import stat
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 RECORD = ".files.json"
+Stats = dict[str, list[int]]
 
 
-def stat_of(directory: Path) -> dict[str, list[int]]:
-    """Size, mtime and inode of every installed file; what Python compiles later is not counted."""
-    found = {}
-    for path in sorted(directory.rglob("*")):
-        info = path.lstat()
-        own = path.name not in (RECORD, ".stamp") and "__pycache__" not in path.parts
-        if own and not stat.S_ISDIR(info.st_mode):
-            name = str(path.relative_to(directory))
-            found[name] = [info.st_size, info.st_mtime_ns, info.st_ino]
-    return found
+def stat_of(directory: Path, ignored: Collection[str] = (RECORD, ".stamp")) -> Stats:
+    """Size, mtime and inode of every installed file; what Python compiles later is not counted.
+
+    os.scandir and not Path.rglob: an environment of vLLM has 60,000 files.
+    """
+    found, waiting = {}, [""]
+    while waiting:
+        below = waiting.pop()
+        with os.scandir(directory / below) as entries:
+            for entry in entries:
+                name = f"{below}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [f"{name}/"] if entry.name != "__pycache__" else []
+                elif entry.name not in ignored:
+                    info = entry.stat(follow_symlinks=False)
+                    found[name] = [info.st_size, info.st_mtime_ns, info.st_ino]
+    return dict(sorted(found.items()))
 
 
-def check(dest: Path) -> list[str]:
+def check(dest: Path, ignored: Collection[str] = (RECORD, ".stamp")) -> list[str]:
     """What differs from what was installed, a phrase each; milliseconds, no Python of it runs."""
     try:
-        wanted = json.loads((dest / RECORD).read_text())
+        text = (dest / RECORD).read_text()
+        have = stat_of(dest.resolve(), ignored)
+        if json.dumps(have) == text:  # reading it back costs as much again
+            return []
+        wanted = json.loads(text)
     except (OSError, ValueError):
         return [f"{dest / RECORD}: does not vouch for this environment"]
-    have = stat_of(dest.resolve())
     names = sorted(name for name in {*wanted, *have} if wanted.get(name) != have.get(name))
     return [f"{dest / name}: {'changed' if name in have else 'missing'}" for name in names]
 

@@ -1,0 +1,1 @@
+"""Lint of units, scripts and recipes: what the programs named in them will really get."""

@@ -1,0 +1,1 @@
+"""From bytes to documents: one module a format."""

