@@ -8,7 +8,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh')
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint pytest test-cuda drift kills bench
+.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-wheels drift kills bench lint-cases
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,11 +46,20 @@ pytest: ## every test without set-up and lint; ARGS='-m "not lab"' leaves the ma
 test-cuda: setup ## compile CUDA files of llama.cpp for sm_121a with an nvcc 13; needs no GPU
 	@$(PYTHON) -m tests.cuda </dev/null
 
+test-vllm: lab-host setup ## a real vLLM (CPU wheels) on a lab machine: twice, asked, and refused
+	@$(PYTHON) -m tests.vllm </dev/null
+
+test-wheels: setup ## look into vLLM's real wheels for a Spark; ARGS=--all hashes each (4.3 GB)
+	@$(PYTHON) -m tests.wheels $(ARGS) </dev/null
+
 drift: lab-host setup ## damage converged machines in every way we know; each is named and mended
 	@$(PYTHON) -m tests.drift </dev/null
 
 kills: lab-host setup ## kill first converges at random moments, fill disks; one run mends each
 	@$(PYTHON) -m tests.kills $(ARGS) </dev/null
+
+lint-cases: ## every case of `sparkwright lint`, and the files that it must not block
+	@$(PYTHON) -m tests.lint </dev/null
 
 bench: lab-host setup ## speed and size on eight lab machines, beside Ansible; takes 15 minutes
 	@[ -x .venv/bin/ansible-playbook ] || $(PYTHON) -m pip install --quiet \

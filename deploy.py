@@ -16,6 +16,7 @@ from tasks import (
     retired,
     serve,
     tiktoken,
+    vllm,
     weights,
 )
 
@@ -25,6 +26,7 @@ preflight.check()  # all machines, before anything is prepared
 base.install(data=data)
 cuda.install(data=data)  # before llama.cpp: cmake is told this nvcc
 llama_cpp.install(data=data)
+vllm.install(data=data)
 container.install(data=data)  # before serve: an image that cannot be had stops nothing
 weights.install(data=data)
 tiktoken.install(data=data)

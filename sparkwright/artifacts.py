@@ -3,7 +3,7 @@
     format: 1
     hub: https://huggingface.co
     artifacts:
-      NAME: {kind: file|archive|apt|wheels|wheel|image, …}
+      NAME: {kind: file|archive|apt|debs|wheels|wheel|image, …}
     snapshots:
       REPO@REVISION: {repo, revision, commit, license, files: [{path, size, sha256 | git_sha1}]}
 
@@ -77,6 +77,8 @@ class Artifact:
     + url: where upstream has it; size in bytes; sha256 64 hex
     + commit, build_number: of an archive
     + fingerprint, packages: of an apt repository: its key (40 hex), package -> exact version
+    + listing: of debs: file with a paragraph for each package, relative to the lock, as sha256 says;
+      status: what the machines have already, as dpkg writes it
     + requirements: of wheels: file with hashes, relative to the lock; sha256 is that file's
     + checks: of wheels: what its environment must fulfil (vllm_profiles.Checks, and `python`)
     + project: of a wheel: its distribution, when it is not the artifact's name
@@ -101,6 +103,8 @@ class Artifact:
     build_number: int | None = None
     fingerprint: str | None = None
     packages: Mapping[str, str] | None = None
+    listing: str | None = None
+    status: str | None = None
     requirements: str | None = None
     plain_name: str | None = None
     sha1_name: str | None = None
@@ -133,6 +137,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "file": ("url", "size", "sha256"),
     "archive": ("version", "url", "size", "sha256", "commit", "build_number"),
     "apt": ("url", "fingerprint", "packages"),
+    "debs": ("listing", "sha256"),
     "wheels": ("requirements", "sha256"),
     "wheel": ("version", "url", "size", "sha256"),
     "image": ("ref", "digest", "platform", "size"),

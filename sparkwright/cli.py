@@ -8,15 +8,23 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from sparkwright import cli_check, cli_converge, cli_lock
+from sparkwright import cli_bundle, cli_check, cli_converge, cli_lint, cli_lock
 from sparkwright.errors import SparkwrightError
 
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "bundle": (
+        cli_bundle.main,
+        "fill a directory with everything that an air gap needs, or verify one (bundle verify DIR)",
+    ),
     "check": (
         cli_check.main,
         "say what differs, change nothing (exit 0 in sync, 1 drift, 2 error)",
     ),
     "converge": (cli_converge.main, "make the machines be as the fleet file says"),
+    "lint": (
+        cli_lint.main,
+        "say what programs in units, scripts, recipes really get (exit 0 clean, 1 BLOCK, 2 error)",
+    ),
     "lock": (cli_lock.main, "resolve and record what a converge needs from outside"),
 }
 

@@ -10,15 +10,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sparkwright.artifacts import Lock, load_lock
+from sparkwright.cli_lock_more import judge, packages
 from sparkwright.errors import SparkwrightError
 from sparkwright.fleet import load_fleet
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.hub import Hub
 from sparkwright.lock import Wanted, resolve
 from sparkwright.lock_download import measure
+from sparkwright.lock_images import resolve_image
 from sparkwright.lock_text import difference, dump, header_of
 from sparkwright.paths import PROJECT
 from sparkwright.recipes import load_recipes
+from sparkwright.registry import Registry
+from sparkwright.wheel_index import page
+from sparkwright.wheel_resolve import Tools, resolve_wheels
 
 DESCRIPTION = (
     "Resolve branches of Hub repositories to commits and file lists, and fill in sizes and "
@@ -38,10 +43,23 @@ def main(argv: Sequence[str]) -> int:
                         "without a fleet the project's artifacts.lock.yaml")  # fmt: skip
     parser.add_argument("--fleet", type=Path, help="a sparks.yaml that names recipes and lock")
     parser.add_argument("--update", action="store_true", help="ask again what branches mean")
+    parser.add_argument("--wheels", action="append", default=[], metavar="PROFILE",
+                        help="resolve a vLLM wheel set anew (needs uv)")  # fmt: skip
+    parser.add_argument("--debs", action="append", default=[], metavar="SPARK",
+                        help="resolve the Debian packages anew, for a bundle: with the sources of "
+                        "this spark, or of a directory or .tgz of one (needs apt)")  # fmt: skip
+    parser.add_argument("--check", action="store_true",
+                        help="does the lock cover the recipes? Exit 1 when not")  # fmt: skip
+    parser.add_argument("--outdated", action="store_true", help="is it what upstream has and what "
+                        "runs? Exit 1 when not, 2 when that could not be asked")  # fmt: skip
     options = parser.parse_args(list(argv))
     try:
         path, directories = _places(options.file, options.fleet)
-        return run(path, directories, options.update, os.environ)
+        if options.check or options.outdated:
+            return judge(path, directories, options.fleet, options.outdated, options.debs)
+        if options.debs:
+            return packages(path, directories, options.fleet, options.debs)
+        return run(path, directories, options.update, os.environ, options.wheels)
     except SparkwrightError as error:
         print(error, file=sys.stderr)
     except OSError as error:
@@ -60,12 +78,17 @@ def _places(file: Path | None, fleet: Path | None) -> tuple[Path, tuple[Path, ..
 
 
 def run(
-    path: Path, directories: Sequence[Path], update: bool, environment: Mapping[str, str]
+    path: Path,
+    directories: Sequence[Path],
+    update: bool,
+    environment: Mapping[str, str],
+    wheels: Sequence[str] = (),
 ) -> int:
     """Resolve one lock file in place and print what moved. Raises SparkwrightError, OSError.
 
     + directories: where recipes are; every repository that one names is resolved
     + environment: HF_TOKEN and HF_ENDPOINT are read from it
+    + wheels: profiles whose wheel sets are resolved anew
     """
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     lock = load_lock(path)
@@ -76,7 +99,10 @@ def run(
         if item.weights
     ]
     hub = Hub(environment.get("HF_ENDPOINT") or lock.hub, environment.get("HF_TOKEN") or None)
-    new, problems = resolve(lock, wanted, hub, functools.partial(measure, tell=_tell), update)
+    images = functools.partial(resolve_image, registry=Registry(), update=update)
+    measured = functools.partial(measure, tell=_tell)
+    new, problems = resolve(lock, wanted, hub, measured, update, images)
+    new = resolve_wheels(new, Tools(page, measured, _tell), problems, wheels, update)
     _write(path, dump(new, header_of(text)))
     _print_changes(path, lock, new)
     for problem in problems:

@@ -25,6 +25,7 @@ class Inside:
     log_must: tuple[str, ...] = ()
     log_must_not: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def cache_dir(item: Planned, place: Place) -> str:
@@ -43,7 +44,7 @@ def of(item: Planned, place: Place, facts: EngineFacts | None) -> Inside:
     if container.serves == "vllm":
         return _vllm(item, place, container, facts)
     program = container.command[:1]
-    if program and program[0].endswith("llama-server"):
+    if container.serves == "openai" and program and program[0].endswith("llama-server"):
         return _llama(item, place, container, facts)
     values = _values(item, place, container)
     words = [*container.command, *_flags(item.recipe.flags)]
@@ -67,7 +68,8 @@ def _vllm(item: Planned, place: Place, container: Container, facts: EngineFacts 
     env |= item.recipe.env
     if facts:
         wrong = [*wrong, *refused(own, env, facts)]
-    return Inside((*command, *own), env, backend.log_must, backend.log_must_not, tuple(wrong))
+    must = backend.log_must, backend.log_must_not
+    return Inside((*command, *own), env, *must, tuple(wrong), backend.notes)
 
 
 def _llama(item: Planned, place: Place, container: Container, facts: EngineFacts | None) -> Inside:

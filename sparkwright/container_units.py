@@ -51,6 +51,8 @@ def section(service: Service, memory_gate: str, health_gate: str, timeout_s: int
         "[Service]",
         "Type=exec",
         environment("SPARKWRIGHT_DIGEST", service.digest),
+        # The client needs no credentials, and would complain that it may not read root's.
+        environment("DOCKER_CONFIG", "/nonexistent"),
         # A container of that name that was left, by a client that was killed, holds port and GPU.
         f"ExecStartPre={exec_line([*gate, 'clear', *name], root=True)}",
         f"ExecStartPre={exec_line([*own, *_directories(service)], root=True)}",

@@ -30,6 +30,7 @@ class Run:
     + gpus: "cdi", "gpus" or "none"
     + read_only, writable: path on the machine -> path inside
     + shared_memory: do its processes exchange tensors?
+    + memlock: may the machine's root lift that limit? (one in a container itself may not)
     """
 
     name: str
@@ -44,6 +45,7 @@ class Run:
     read_only: Mapping[str, str]
     writable: Mapping[str, str]
     shared_memory: bool
+    memlock: bool = True
 
 
 def argv(run: Run) -> tuple[str, ...]:
@@ -75,7 +77,8 @@ def _rights(run: Run) -> list[str]:
     words = ["--user", run.account, "--cap-drop", "ALL"]
     words += ["--security-opt", "no-new-privileges"]
     # NVIDIA's advice for its framework images (docs.nvidia.com, "Running a container").
-    words += ["--ulimit", "memlock=-1", "--ulimit", "stack=67108864"]
+    words += ["--ulimit", "memlock=-1"] if run.memlock else []
+    words += ["--ulimit", "stack=67108864"]
     # A container is in docker's control group, not in the unit's, so that MemoryMax= would bind
     # the client alone. As there, CUDA's memory escapes (minefield#57): this stops leaks only.
     words += ["--memory", f"{int(run.memory_gib * 1024)}m"]

@@ -24,17 +24,20 @@ class Image(Installed):
 
     + account: uid:gid of the service user there
     + gpus: "cdi", "gpus" or "none"
+    + memlock: can that limit be lifted there?
     """
 
     account: str = "absent"
     gpus: str = "none"
+    memlock: bool = False
 
 
 def probes(item: Planned, place: Place) -> list[Spec]:
     """The image and its record, the account's numbers, and how docker hands out the GPU."""
     user = quote(place.user)
+    lift = "prlimit --memlock=unlimited:unlimited true 2>/dev/null && echo unlimited"
     return [
-        {"kind": "run", "argv": ["sh", "-c", f"id -u {user} && id -g {user}"]},
+        {"kind": "run", "argv": ["sh", "-c", f"id -u {user} && id -g {user} && {lift}"]},
         *docker_run.gpu_probes(),
         *images.probes(_artifact(item, place)),
     ]
@@ -43,12 +46,14 @@ def probes(item: Planned, place: Place) -> list[Spec]:
 def installed(item: Planned, place: Place, states: Sequence[State]) -> Image:
     """The image by its digest or id; what it knows comes from its record."""
     account, info, cdi, *image = states
+    numbers: list[str] = str(account.get("out", "")).split()
     found = images.found(_artifact(item, place), image)
     return Image(
         found.reference,
         read_facts(found.facts) if found.facts and found.reference != "absent" else None,
-        ":".join(account.get("out", "").split()) or "absent",
+        ":".join(numbers[:2]) if len(numbers) > 1 else "absent",
         gpu_mode(place.gpus, info, cdi),
+        "unlimited" in numbers,
     )
 
 
@@ -58,9 +63,11 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
     inside = container_inside.of(item, place, image.facts)
     container = need(item.recipe.container)
     wrong = list(inside.refused)
+    what = images.named(_artifact(item, place))
     if image.build == "absent":
-        what = images.named(_artifact(item, place))
-        wrong.append(f"image {what} is not on the machine, or its record does not vouch for it")
+        wrong.append(f"image {what} is not on the machine")
+    elif image.facts is None and container.serves == "vllm":
+        wrong.append(f"image {what} has not been asked yet what it knows")
     run = Run(
         name=item.unit,
         image=image.build,
@@ -74,8 +81,10 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
         read_only=_read_only(item, place),
         writable=_writable(item, place),
         shared_memory=container.serves != "web",
+        memlock=image.memlock,
     )
-    return Launch(docker_run.argv(run), {}, inside.log_must, inside.log_must_not, tuple(wrong))
+    must = inside.log_must, inside.log_must_not
+    return Launch(docker_run.argv(run), {}, *must, tuple(wrong), inside.notes)
 
 
 def _artifact(item: Planned, place: Place) -> images.Artifact:

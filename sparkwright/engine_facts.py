@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import SparkwrightError
+from sparkwright.vllm_history import history
 
 # Variables that only this engine reads: an unknown one is a mistake. Others are not checked.
 PREFIXES = {"vllm": "VLLM_", "llama.cpp": "LLAMA_ARG_"}
@@ -107,11 +108,17 @@ def _bad_variables(env: Mapping[str, str], facts: EngineFacts) -> Iterator[str]:
         if not name.startswith(PREFIXES[facts.engine]):
             continue
         if name not in facts.env:
-            yield f"{name}: unknown to {facts.title}{_close(name, facts.env)}"
+            yield f"{name}: unknown to {facts.title}{_hint(name, facts, facts.env)}"
             continue
         allowed = facts.env[name]
         if allowed and value and not {part.strip() for part in value.split(",")} <= {*allowed}:
             yield f"{name}={value}: {facts.title} takes {', '.join(allowed)}"
+
+
+def _hint(name: str, facts: EngineFacts, known: Iterable[str]) -> str:
+    """In which releases it was known and what took its place, or what is spelled like it."""
+    found = history(name) if facts.engine == "vllm" else None
+    return f"; {found}" if found else _close(name, known)
 
 
 def _close(name: str, known: Iterable[str]) -> str:
@@ -122,18 +129,20 @@ def _close(name: str, known: Iterable[str]) -> str:
 
 def _bad_flags(argv: Sequence[str], facts: EngineFacts) -> Iterator[str]:
     for word, given, follower in _options(argv):
-        name = word.lstrip("-").split(".", 1)[0].replace("_", "-")
+        # vLLM sets one key of a JSON value so: --attention-config.backend NAME.
+        key = "." in word and facts.engine == "vllm"
+        name = (word.split(".", 1)[0] if key else word).lstrip("-").replace("_", "-")
         flag = facts.flags.get(name)
         if flag is None or not word.startswith("--"):
             yield f"{word}: {_unknown(name, word, facts)}"
             continue
-        takes = flag.value if "." not in word else True
+        takes = True if key else flag.value
         value = given if given is not None else follower if takes is not False else None
         if takes and value is None:
             yield f"{word}: {facts.title} wants a value after it"
         elif takes is False and (given is not None or _is_switch(follower, facts)):
             yield f"{word}: takes no value in {facts.title}, but {given or follower} follows"
-        elif value is not None and "." not in word:
+        elif value is not None and not key:
             yield from _bad_value(word, name, value, flag, argv, facts)
 
 
@@ -163,11 +172,13 @@ def _is_switch(follower: str | None, facts: EngineFacts) -> bool:
 def _unknown(name: str, word: str, facts: EngineFacts) -> str:
     if not word.startswith("--"):
         return "a short option; write its long name"
+    if f"--{name}" in facts.deprecated:
+        return f"removed in {facts.title}: {facts.deprecated[f'--{name}']}"
     longer = [known for known in facts.flags if known.startswith(name)]
     if len(longer) == 1:
         return f"an abbreviation in {facts.title}; write --{longer[0]}"
-    close = _close(name, facts.flags).replace("did you mean ", "did you mean --")
-    return f"unknown to {facts.title}{close}"
+    hint = _hint(f"--{name}", facts, [f"--{known}" for known in facts.flags])
+    return f"unknown to {facts.title}{hint}"
 
 
 def _bad_value(
@@ -180,7 +191,8 @@ def _bad_value(
     elif name in ("reasoning-parser", "tool-call-parser"):
         plugin = "--reasoning-parser-plugin" if name[0] == "r" else "--tool-parser-plugin"
         names = facts.reasoning_parsers if name[0] == "r" else facts.tool_parsers
-        known, what = (None if plugin in argv else names or None), "has"
+        added = any(part.startswith(plugin) for part in argv)
+        known, what = (None if added else names or None), "has"
     elif name.endswith("-backend") and facts.engine == "vllm":
         value = value.lower().replace("-", "_")
     if known is not None and value not in known:

@@ -61,6 +61,7 @@ class Launch:
 
     + log_must, log_must_not: of the chosen backend, beside the recipe's own
     + refused: why this build would not take it, or would do something else, a phrase each
+    + notes: what is known of this build, told with an answer that is wrong
     """
 
     argv: tuple[str, ...]
@@ -68,6 +69,7 @@ class Launch:
     log_must: tuple[str, ...] = ()
     log_must_not: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Engine(Protocol):

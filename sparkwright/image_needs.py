@@ -46,8 +46,9 @@ def asks(items: Sequence[Planned]) -> tuple[str, str]:
     for container in (item.recipe.container for item in items):
         if container and container.serves == "vllm":
             return "vllm", "python3"
-        if container and container.command[:1] and container.command[0].endswith("llama-server"):
-            return "llama.cpp", container.command[0]
+        program = container.command[:1] if container and container.serves == "openai" else ()
+        if program and program[0].endswith("llama-server"):
+            return "llama.cpp", program[0]
     return "", ""
 
 

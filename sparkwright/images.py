@@ -83,15 +83,16 @@ class Found:
 
 
 def found(image: Artifact, states: Sequence[State]) -> Found:
-    """Read the answers to `probes`. A record without its image, or the reverse, is no image."""
+    """Read the answers to `probes`; a record without its image vouches for nothing."""
     kept = _read(states[0].get("text", ""))
+    known = str(kept.get("id", "")) if kept.get("image") == named(image) else ""
     reference = "absent"
     if states[1].get("rc") == 0:
         reference = named(image)
-    elif kept.get("id") in states[2].get("out", "").split():
-        reference = str(kept["id"])
+    for name in (known, image.image_id):
+        if reference == "absent" and name and name in states[2].get("out", "").split():
+            reference = name
     facts = kept.get("facts")
-    known = str(kept.get("id", "")) if kept.get("image") == named(image) else ""
     return Found(reference, str(kept.get("inputs", "")), json.dumps(facts) if facts else "", known)
 
 

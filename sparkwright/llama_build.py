@@ -12,6 +12,8 @@ from sparkwright.paths import LIB
 from sparkwright.resources import Command, Fetched, Spec, State, quote
 
 TARGETS = ("llama-server", "llama-bench")
+# What the build knows, beside it; engine_llama.py reads it.
+SERVER, FACTS = "bin/llama-server", ".introspect.json"
 
 
 def probes(wanted: Wanted) -> list[Spec]:
@@ -56,18 +58,18 @@ def plan(wanted: Wanted, states: list[State]) -> JobPlan:
     name = digest(inputs)
     root = f"{wanted.prefix}/llama.cpp"
     dest = f"{root}/{name}"
-    damage = [line for line in wrong_files(states[5]) if line.startswith(f"{dest}/")]
     built = f"{dest}/.stamp" in states[4].get("paths", [])
-    linked = states[2].get("target") == name
-    drift = []
-    if not built:
-        drift.append(f"{dest}: no build of these inputs")
+    damage = [line for line in wrong_files(states[5]) if line.startswith(f"{dest}/")]
+    unread = f"{dest}/{FACTS}" in _lines(states[5], "unread") and not damage
+    drift = [] if built else [f"{dest}: no build of these inputs"]
     drift += damage
-    if not linked:
+    drift += [f"{dest}/{FACTS}: missing or broken"] if unread else []
+    if states[2].get("target") != name:
         drift.append(f"{root}/current: points to {states[2].get('target', 'nothing')}, not {name}")
     if not drift:
         return JobPlan()
     after = (
+        *([ask_again(dest)] if unread else []),
         Command(
             f"ln -sfn {name} {quote(root)}/.current && mv -fT {quote(root)}/.current "
             f"{quote(root)}/current"
@@ -79,10 +81,21 @@ def plan(wanted: Wanted, states: list[State]) -> JobPlan:
     return JobPlan(tuple(drift), build_job(wanted, inputs, name), fetch(wanted), after)
 
 
+def ask_again(dest: str) -> Command:
+    """Write down what an installed build knows: nothing has to be compiled for that."""
+    return Command(
+        f"python3 {LIB}/introspect_llama.py {quote(f'{dest}/{SERVER}', f'{dest}/{FACTS}')}"
+    )
+
+
 def wrong_files(state: State) -> list[str]:
     """Damaged files over all builds, from the answers of `build_llama.py check`."""
+    return _lines(state, "wrong")
+
+
+def _lines(state: State, key: str) -> list[str]:
     lines = [line for line in state.get("out", "").splitlines() if line.startswith("{")]
-    return [what for line in lines for what in json.loads(line)["wrong"]]
+    return [what for line in lines for what in json.loads(line).get(key, [])]
 
 
 def fetch(wanted: Wanted) -> tuple[Command, ...]:

@@ -57,15 +57,23 @@ def resolve(
     hub: HubApi,
     measure: Measure,
     update: bool = False,
+    images: Callable[[Artifact], Artifact] = lambda item: item,
 ) -> tuple[Lock, Problems]:
     """Fill in what is missing; returns the new lock and what could not be had.
 
     + measure: downloads a URL and measures it; raises SparkwrightError
     + update: ask again where a revision is a branch
+    + images: completes an artifact of kind image (lock_images.py)
     """
     problems = Problems()
     artifacts = {
-        name: _attempt(item, lambda item: _artifact(item, lock.path.parent, measure), problems)
+        name: _attempt(
+            item,
+            images
+            if item.kind == "image"
+            else lambda item: _artifact(item, lock.path.parent, measure),
+            problems,
+        )
         for name, item in lock.artifacts.items()
     }
     snapshots = dict(lock.snapshots)
@@ -106,8 +114,10 @@ def _snapshot(item: Snapshot, hub: HubApi) -> Snapshot:
 
 def _artifact(item: Artifact, base: Path, measure: Measure) -> Artifact:
     if item.kind == "wheels" and item.requirements:
-        return _wheels(item, base / item.requirements)
-    if item.kind not in ("file", "archive") or item.resolved or item.url is None:
+        path = base / item.requirements
+        made = path.with_suffix(".toml").exists() and not path.exists()  # by wheel_resolve.py
+        return item if made else _wheels(item, path)
+    if item.kind not in ("file", "archive", "wheel") or item.resolved or item.url is None:
         return item
     found = measure(item.url)
     where = f"artifacts/{item.name}"

@@ -1,11 +1,14 @@
-"""What the lock says of a container image, checked: names, digests, versions, the archive."""
+"""Container images in the lock: what is said of them, checked, and what a registry adds."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from typing import Final
+from typing import Final, Protocol
 
-from sparkwright.artifacts import ImageArchive
+from sparkwright.artifacts import Artifact, ImageArchive
+from sparkwright.errors import SparkwrightError
+from sparkwright.registry import Found
 from sparkwright.yaml_reader import Check, Reader, Verdict, above_zero
 
 LOCK: Final = "remove it, then run: sparkwright lock"
@@ -68,6 +71,46 @@ def read_archive(part: Reader) -> ImageArchive:
     )
     part.finish()
     return archive
+
+
+class ImageApi(Protocol):
+    """What the resolver asks of a registry; `sparkwright.registry.Registry` is the real one."""
+
+    def find(self, ref: str, tag: str, platform: str) -> Found:
+        """What a tag or digest is for a platform."""
+
+
+def resolve_image(item: Artifact, registry: ImageApi, update: bool) -> Artifact:
+    """
+    Ask what an image's tag is for its platform, where that is not known yet.
+
+    + update: ask again although it is known: the tag may have moved
+
+    Raises SparkwrightError, for another image than the lock says too.
+    """
+    again = update and item.tag is not None
+    if not item.ref or not item.platform or (item.resolved and not again):
+        return item
+    name = item.tag if again else item.digest or item.tag
+    if name is None:
+        raise SparkwrightError(f"artifacts/{item.name}: has neither tag nor digest; add a tag")
+    found = registry.find(item.ref, name, item.platform)
+    moved = item.digest is not None and found.digest != item.digest
+    if moved and not again:
+        raise SparkwrightError(
+            f"artifacts/{item.name}: {item.digest} is an index, {found.digest} is its image for "
+            f"{item.platform}; write that one"
+        )
+    return dataclasses.replace(
+        item,
+        digest=found.digest,
+        size=found.size,
+        image_id=found.image_id,
+        cuda_min=found.cuda_min,
+        # What belonged to the image before it: its file, and what somebody knew of its driver.
+        archive=None if moved else item.archive,
+        cuda_min_driver=None if moved else item.cuda_min_driver,
+    )
 
 
 IMAGE_CHECKS: Final[dict[str, Check]] = {

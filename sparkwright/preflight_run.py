@@ -12,11 +12,11 @@ from pyinfra.api import DeployError, FactBase
 from pyinfra.api.facts import get_fact
 from pyinfra.context import ctx_host
 
-from sparkwright import preflight, preflight_seen, report
+from sparkwright import preflight, preflight_docker, preflight_seen, report
 from sparkwright.errors import Problem, Problems, SparkwrightError
 from sparkwright.facts import Machine
 from sparkwright.resources import quote
-from sparkwright.site import planned, recipes_of
+from sparkwright.site import lock_of, planned, recipes_of
 
 # Asked before the first sudo: with a password, pyinfra runs its helper there and would else ask a
 # terminal that is not there.
@@ -112,11 +112,15 @@ def _problems(state: Any, host: Any, artifact_problems: Any) -> list[str]:
     if barred:
         return [*lines, f"{host.name}: {barred}"]
     before = time.time()
-    states = _ask(state, host, preflight_seen.probes(data, items))
+    asked, docker = preflight_seen.probes(data, items), preflight_docker.probes(items)
+    states = _ask(state, host, [*asked, *docker])
     if states is None:
         return [*lines, f"{host.name}: sudo: did not run as root; is the password right?"]
     middle = (before + time.time()) / 2
-    own = preflight.check(data, items, preflight_seen.seen(states, middle))
+    seen, rest = preflight_seen.seen(states[: len(asked)], middle), states[len(asked) :]
+    own = preflight.check(data, items, seen)
+    images = preflight_docker.needed(items, lock_of(data))
+    preflight_docker.check(data, images, items, seen, rest, own)
     return [*lines, *[str(_at(host, problem)) for problem in own]]
 
 

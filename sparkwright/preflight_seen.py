@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparkwright import container_ports
 from sparkwright.resources import Spec, State, quote
 from sparkwright.serving import ACCEPTED
 from sparkwright.site import UNIT_DIR, Planned
@@ -50,6 +51,7 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
             "argv": ["find", *(dirs or ["/nonexistent"]), "-type", "f", "-printf", "%p\\t%s\\n"],
         },
         {"kind": "run", "argv": OURS},
+        container_ports.probe(),
     ]
 
 
@@ -74,6 +76,7 @@ def seen(states: Sequence[State], laptop_clock: float) -> Seen:
 
     + laptop_clock: the laptop's time at the middle of the round trip, seconds
     """
-    host, data, prefix, ports, gpu, units, held, ours = states
+    host, data, prefix, ports, gpu, units, held, ours, containers = states
     disks = {"data_dir": data, "prefix": prefix}
+    ports = container_ports.owned(ports, containers)
     return Seen(host, disks, ports, gpu, units, held, ours, float(host["clock"]) - laptop_clock)

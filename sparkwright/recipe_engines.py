@@ -26,20 +26,23 @@ def read_engine(top: Reader, engine: str) -> tuple[str | None, str | None, Conta
     for key, engines in _ONLY.items():
         if top.has(key) and engine in ENGINES and engine not in engines:
             top.fail(key, f"is for engine {' or '.join(engines)}, not {engine}", "remove it")
-    profile = top.take("profile", str, None, check=name_problem)
+    profile = top.take("profile", str, None, check=_profile_problem)
     kernels = top.take("kernels", str, None, check=one_of(*KERNELS))
     part = top.section("container")
     if engine != "container":
         return profile, kernels, None
     container = _container(part)
     if kernels and container.serves != "vllm":
-        top.fail("kernels", f"says nothing to a container that serves {container.serves}")
+        what = f"says nothing to a container that serves {container.serves}"
+        top.fail("kernels", what, "remove it")
+    if container.serves == "web" and top.has("weights"):
+        top.fail("weights", "says nothing to a container that serves web", "remove it")
     return profile, kernels, container
 
 
 def _container(part: Reader) -> Container:
     container = Container(
-        image=part.take("image", str, check=name_problem),
+        image=part.take("image", str, check=_image_problem),
         serves=part.take("serves", str, check=one_of(*SERVES)),
         command=part.texts("command", check=not_blank),
         port=part.take("port", int, 0, check=between(0, 65535)),
@@ -66,3 +69,13 @@ def _path_problem(path: str) -> Verdict:
     if re.fullmatch(r"(/[A-Za-z0-9_.+@-]+)+", path) and "/.." not in path:
         return None
     return f'must be a plain absolute path, not "{path}"', "write /health, for example"
+
+
+def _image_problem(name: str) -> Verdict:
+    what = f'must be the name of an artifact of artifacts.lock.yaml, not "{name}"'
+    return (what, "write image-open-webui, for example") if name_problem(name) else None
+
+
+def _profile_problem(name: str) -> Verdict:
+    what = f'must name a vLLM venv, as the artifact vllm-<profile> does, not "{name}"'
+    return (what, "write stock, for example") if name_problem(name) else None

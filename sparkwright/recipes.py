@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Final
 
 from sparkwright.errors import Problems, SparkwrightError
+from sparkwright.recipe_acceptance import read_acceptance
 from sparkwright.recipe_engines import ENGINES, read_engine
 from sparkwright.recipe_rules import (
     env_problem,
     flag_problem,
     name_problem,
     pattern_problem,
-    regex_problem,
     repo_problem,
     revision_problem,
     served_name_problem,
 )
 from sparkwright.recipe_types import Acceptance, Container, Recipe, Weights
-from sparkwright.vllm_rules import vllm_env_problem, vllm_flag_problem
+from sparkwright.vllm_rules import vllm_env_problem, vllm_flag_problem, vllm_limits
 from sparkwright.yaml_reader import Reader, above_zero, between, not_blank, one_of
 from sparkwright.yamlfile import read_map
 
@@ -28,8 +28,6 @@ __all__ = ["Acceptance", "Container", "Recipe", "Weights", "load_recipe", "load_
 # A vLLM start takes 8 to 15 minutes cold, llama.cpp one minute without and four with mmap
 # (llama.cpp#27742; NVIDIA's playbooks): 20 minutes are never the reason to fail.
 LOAD_TIMEOUT_S: Final = 1200
-# Ours: room for a reasoning model's thoughts before a one-word answer.
-MAX_TOKENS: Final = 1024
 _HINT: Final = "see recipes/_example.yaml"
 
 
@@ -99,13 +97,23 @@ def _recipe(name: str, top: Reader) -> Recipe:
         flags=_flags(top.section("flags"), serves),
         env=_env(top.section("env"), serves),
         load_timeout_s=top.take("load_timeout_s", int, LOAD_TIMEOUT_S, check=above_zero),
-        acceptance=_acceptance(top.section("acceptance"), serves),
+        acceptance=read_acceptance(top.section("acceptance"), serves),
         profile=profile,
         kernels=kernels,
         container=container,
     )
     top.finish({"name": "the file's name is the recipe's name; remove it"})
+    if recipe.runs_vllm:
+        _check_limits(top, recipe)
     return recipe
+
+
+def _check_limits(top: Reader, recipe: Recipe) -> None:
+    """Limits of every Spark; a share that was no flag at all was told of already."""
+    told = len(recipe.flags) < len(top.section("flags").items())
+    for place, what, hint in vllm_limits(recipe.flags, recipe.env, recipe.context):
+        if place != "flags" or not told:
+            top.fail(place, what, hint)
 
 
 def _context(top: Reader, model: bool) -> int:
@@ -148,33 +156,7 @@ def _flags(part: Reader, serves: str) -> Mapping[str, str | int | float | bool]:
 def _env(part: Reader, serves: str) -> Mapping[str, str]:
     for name, value in part.items():
         wrong = env_problem(name, value)
-        wrong = wrong or (vllm_env_problem(name) if serves == "vllm" else None)
+        wrong = wrong or (vllm_env_problem(name, value) if serves == "vllm" else None)
         if wrong:
             part.fail(name, *wrong)
     return {name: str(value) for name, value in part.items()}
-
-
-def _acceptance(part: Reader, serves: str) -> Acceptance:
-    web = serves == "web"
-    acceptance = Acceptance(
-        # Of a web page there is nothing to ask: `expect` must be in what its start page says.
-        question=part.take("question", str, "", not_blank) if web else _question(part),
-        expect=part.take("expect", str, check=not_blank),
-        max_tokens=part.take("max_tokens", int, MAX_TOKENS, check=above_zero),
-        finish_reason=part.take(
-            "finish_reason", str, "stop", check=one_of("stop", "length", "tool_calls")
-        ),
-        log_must=part.texts("log_must", check=regex_problem),
-        log_must_not=part.texts("log_must_not", check=regex_problem),
-        system=part.take("system", str, None, check=not_blank),
-        system_expect=part.take("system_expect", str, None, check=not_blank),
-        long_question=part.take("long_question", str, None, check=not_blank),
-    )
-    part.finish()
-    if (acceptance.system is None) != (acceptance.system_expect is None):
-        part.fail("system", "stands with system_expect or not at all", "write both, or neither")
-    return acceptance
-
-
-def _question(part: Reader) -> str:
-    return part.take("question", str, check=not_blank)

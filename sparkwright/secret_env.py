@@ -16,6 +16,7 @@ class SecretEnv:
     """One line `variable=secret` in a file that systemd reads as root (EnvironmentFile=).
 
     The secret itself is never on a command line: the machine copies it from one file to the other.
+    An empty or missing secret makes no file, since an empty variable would mean "no key wanted".
 
     + variable: name of the variable
     + secret: file that holds the secret and nothing else
@@ -26,14 +27,15 @@ class SecretEnv:
     secret: str
 
     def probes(self) -> list[Spec]:
-        compare = f"{self._line()} | cmp -s - {quote(self.path)}"
+        compare = f"{{ {self._line()}; }} | cmp -s - {quote(self.path)}"
         return [
             {"kind": "path", "path": self.path},
             {"kind": "run", "argv": ["sh", "-c", compare]},
         ]
 
     def _line(self) -> str:
-        return f'printf "%s=%s\\n" {self.variable} "$(cat {quote(self.secret)})"'
+        found = f's=$(cat {quote(self.secret)}) && [ -n "$s" ]'
+        return f'{found} && printf "%s=%s\\n" {self.variable} "$s"'
 
     def drift(self, states: Sequence[State]) -> list[str]:
         state = states[0]
@@ -49,7 +51,7 @@ class SecretEnv:
         # mktemp makes it 0600 and root's; printf is the shell's own, so no process list has it.
         return [
             Command(
-                f't=$(mktemp {temporary}) && {self._line()} >"$t" && chown root:root "$t" && '
-                f'sync "$t" && mv -fT "$t" {quote(self.path)}'
+                f't=$(mktemp {temporary}) && {{ {self._line()}; }} >"$t" && '
+                f'chown root:root "$t" && sync "$t" && mv -fT "$t" {quote(self.path)}'
             )
         ]

@@ -11,7 +11,7 @@ from pyinfra import host as current_host
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, operation
 
-from sparkwright import interrupts, report, serve_plan, serving
+from sparkwright import interrupts, journal, report, serve_plan, serving
 from sparkwright.engines import Place
 from sparkwright.facts import ask
 from sparkwright.job_operations import POLL_S, SAY_EVERY_S
@@ -90,12 +90,12 @@ def _follow(host: Any, name: str, item: Planned) -> bool:
 
 
 def explain(host: Any, name: str, what: str) -> None:
-    """Say what is wrong with a unit and show the end of its journal."""
-    argv = ["journalctl", "--no-pager", "-o", "cat", "-n", "25", "-u", name]
+    """Say what is wrong with a unit and show what its journal says about it."""
+    argv = ["journalctl", "--no-pager", "-o", "cat", "-n", str(journal.LOOK_BACK), "-u", name]
     log = ask(host, [{"kind": "run", "argv": argv}])[0].get("out", "")
     report.record("problem", host, f"{name}: {what}")
     logger.error(
-        f"{host.print_prefix}{name}: {what}; its journal ends:\n{log}"
+        f"{host.print_prefix}{name}: {what}; its journal:\n{journal.shown(log)}\n"
         f"see `journalctl -u {name}` on {host.name}"
     )
 
@@ -155,11 +155,12 @@ def judge(state: Any, host: Any, item: Planned, place: str) -> bool:
     if found["wrong"]:
         explain(host, f"{item.unit}.service", "not accepted: " + "; ".join(found["wrong"]))
         return False
-    report.record("accepted", host, f"{item.unit} at port {item.port}")
+    role = f" (system message in role: {found['role']})" if found.get("role") else ""
+    report.record("accepted", host, f"{item.unit} at port {item.port}{role}")
     logger.info(
         f"{host.print_prefix}{item.unit}: answered {found['content'].strip()[:60]!r}; ready after "
         f"{found['ready_s']} s, first token after {found['ttft_s']} s, "
-        f"whole answer {found['total_s']} s"
+        f"whole answer {found['total_s']} s{role}"
     )
     return True
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkwright import engine_container, engine_llama, engine_vllm, memory
+from sparkwright import engine_container, engine_llama, engine_vllm, memory, vllm_server
 from sparkwright.digest import digest
 from sparkwright.engines import Engine, Installed, Launch, Place, key_file
 from sparkwright.paths import LIB, RUN
@@ -81,7 +81,9 @@ def launched(item: Planned, place: Place, found: Seen) -> tuple[Installed, Launc
     """What is installed for a recipe, and how it runs with that."""
     engine = ENGINES[item.recipe.engine]
     have = engine.installed(item, place, found.engine)
-    return have, engine.launch(item, place, have)
+    launch = engine.launch(item, place, have)
+    wrong = vllm_server.over_budget(item.recipe, found.host["mem_total"] / GIB)
+    return have, dataclasses.replace(launch, refused=(*launch.refused, *wrong))
 
 
 def dropins(unit: str) -> list[str]:
@@ -155,23 +157,22 @@ def question(item: Planned, place: Place, found: Seen) -> dict[str, Any]:
     launch = launched(item, place, found)[1]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(item.listen, item.listen)  # noqa: S104
     accept = item.recipe.acceptance
+    container = item.recipe.container
     # What was asked and expected: an answer counts for nothing when the recipe wants another.
-    must = (*accept.log_must, *launch.log_must)
-    must_not = (*accept.log_must_not, *launch.log_must_not)
     asked = {"model": item.recipe.served_name, **dataclasses.asdict(accept)}
-    asked |= {"log_must": must, "log_must_not": must_not}
+    asked |= {
+        "log_must": [*accept.log_must, *launch.log_must],
+        "log_must_not": [*accept.log_must_not, *launch.log_must_not],
+    }
     return {
-        "unit": f"{item.unit}.service",
+        **asked,
         "asked": digest(asked),
+        "unit": f"{item.unit}.service",
         "invocation": found.unit.get("InvocationID", ""),
+        "notes": list(launch.notes),
+        "serves": container.serves if container else item.recipe.engine,
         "url": f"http://[{host}]:{item.port}" if ":" in host else f"http://{host}:{item.port}",
-        "model": item.recipe.served_name,
-        "question": accept.question,
-        "max_tokens": accept.max_tokens,
-        "expect": accept.expect,
-        "finish_reason": accept.finish_reason,
-        "log_must": list(must),
-        "log_must_not": list(must_not),
+        "health": container.health if container else "/health",
         "key_file": key_file(item, place.etc_dir),
         "timeout_s": item.recipe.load_timeout_s,
         "record": f"{ACCEPTED}/{item.unit}.json",

@@ -1,4 +1,4 @@
-"""A small Python environment on a machine, made by pip from pinned wheels: link, files, proof. Pure.
+"""A small Python environment on a machine, made by pip from pinned wheels. Pure.
 
 Made by files/opt/sparkwright/lib/make_venv.py; {prefix}/<label>/current is the one in use.
 """

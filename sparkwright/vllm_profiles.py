@@ -58,7 +58,12 @@ class Profile:
     @property
     def packages(self) -> tuple[str, ...]:
         """Debian packages: Triton compiles against Python.h with gcc, FlashInfer with ninja."""
-        return (f"python{self.python}", f"python{self.python}-dev", "build-essential", "ninja-build")
+        return (
+            f"python{self.python}",
+            f"python{self.python}-dev",
+            "build-essential",
+            "ninja-build",
+        )
 
 
 # Ours. Docker images of the community call the first one "the eugr venv".

@@ -6,6 +6,7 @@ What one build knows and another does not is asked of the installed build (engin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sparkwright.yaml_reader import Verdict, kind_word, not_blank
@@ -33,6 +34,10 @@ REFUSED: Final[dict[str, tuple[str, str]]] = {
         "remove it; to debug, run vllm by hand",
     ),
     "swap-space": ("was removed in vLLM 0.18", "remove it"),
+    "kv-cache-memory-bytes": (
+        "skips vLLM's own memory check, and froze a machine (AEON-7/vllm-ultimate-dgx-spark#9)",
+        "remove it; gpu-memory-utilization bounds the KV cache",
+    ),
     "download-dir": ("weights come from sparkwright", "remove it"),
     "hf-token": ("secrets do not belong in a recipe or a unit", "remove it"),
     "config": ("flags must not hide in another file", "write them under flags"),
@@ -65,13 +70,52 @@ def vllm_flag_problem(name: str, value: object) -> Verdict:
     return not_blank(value) if isinstance(value, str) else None
 
 
-def vllm_env_problem(name: str) -> Verdict:
+def vllm_env_problem(name: str, value: object) -> Verdict:
     """Why a variable cannot stand in a vLLM recipe, or None."""
+    if name == "VLLM_MARLIN_INPUT_DTYPE" and value == "fp8":
+        return "corrupts answers of INT4 experts on GB10 (vllm#49546)", "remove it"
     if name in OWN_ENV:
         return "sparkwright sets this variable itself", "remove it"
     if name in TABLE_ENV:
         return _TABLE, "remove it, and set kernels"
     return None
+
+
+# A larger share leaves too little for the system on GB10: the start is refused, or the machine
+# wedges (vllm-project/recipes#632 and vLLM's post "vLLM on DGX Spark", 2026-06-01).
+GPU_SHARE_MAX: Final = 0.88
+# Above this context, a prefill batch as long as the context exhausts a GB10
+# (AEON-7/vllm-dflash#1).
+LONG_CONTEXT: Final = 32768
+# Autotuning is on by default from -O1 (vLLM 0.33.0, config/vllm.py).
+AUTOTUNE_OFF: Final = "no-enable-flashinfer-autotune"
+
+
+def vllm_limits(
+    flags: Mapping[str, object], env: Mapping[str, str], context: int
+) -> Iterator[tuple[str, str, str]]:
+    """(place, what is wrong, what to do) of values that fit no Spark, whatever the build.
+
+    + flags, env: of the recipe; context: tokens
+    """
+    share = flags.get("gpu-memory-utilization")
+    if share is None:
+        what = "gpu-memory-utilization is missing: vLLM would take 0.92 of the machine"
+        yield "flags", what, "write the share that memory_gib pays for, 0.7 for example"
+    elif isinstance(share, bool | str) or not 0 < float(str(share)) <= GPU_SHARE_MAX:
+        yield (
+            "flags/gpu-memory-utilization",
+            f"must be a number above 0 and at most {GPU_SHARE_MAX}: more wedges the machine",
+            "write 0.7, for example",
+        )
+    batch = flags.get("max-num-batched-tokens")
+    if isinstance(batch, int) and batch >= context > LONG_CONTEXT:
+        what = f"{batch} tokens at once, as long as the context, exhaust a GB10 (vllm-dflash#1)"
+        yield "flags/max-num-batched-tokens", what, "write 8192 or 16384"
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        if "expandable_segments:True" in env.get(name, "") and AUTOTUNE_OFF not in flags:
+            what = "with FlashInfer's autotuning it resets the machine (dgx-spark-playbooks#97)"
+            yield f"env/{name}", what, f"remove it, or set flags/{AUTOTUNE_OFF}: true"
 
 
 # Set for every unit: vLLM's documentation, "Environment Variables" and "Usage Stats Collection".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from sparkwright.recipe_types import Recipe
@@ -52,3 +53,25 @@ def caches(directory: str) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": f"{directory}/inductor",
         "FLASHINFER_WORKSPACE_BASE": directory,
     }
+
+
+def over_budget(recipe: Recipe, memory_gib: float) -> list[str]:
+    """Whether vLLM would take more than the recipe says, which the machine's plan adds up.
+
+    vLLM takes its share of all memory at the start, needed or not (v1/worker/utils.py,
+    request_memory); on GB10 the GPU's memory is the machine's.
+
+    + memory_gib: all memory of the machine
+    """
+    share = recipe.flags.get("gpu-memory-utilization")
+    if not recipe.runs_vllm or not isinstance(share, int | float):
+        return []
+    taken = share * memory_gib
+    if taken <= recipe.memory_gib:
+        return []
+    fits = math.floor(recipe.memory_gib / memory_gib * 100) / 100
+    return [
+        f"gpu-memory-utilization {share:g} takes {taken:.1f} of {memory_gib:.1f} GiB, but "
+        f"memory_gib is {recipe.memory_gib:g}; raise memory_gib to {math.ceil(taken)} or more, or "
+        f"lower gpu-memory-utilization to {fits:g}"
+    ]

@@ -82,7 +82,7 @@ def plan(wanted: Wanted, states: Sequence[State]) -> JobPlan:
     stamps = [path.rsplit("/", 2)[1] for path in states[1].get("paths", [])]
     wrong = damage("vLLM", states[2]) if name in stamps else [f"{dest}: no environment of this set"]
     drift, after = list(wrong), []
-    if not wrong and json.loads(states[2]["out"])["stale"]:
+    if not wrong and json.loads(states[2]["out"]).get("stale"):
         drift.append(f"{dest}/.introspect.json: is missing, or of another introspector")
         after.append(Command(f"python3 {LIB}/make_vllm.py introspect {quote(dest)}"))
     if states[0].get("target") != name:
@@ -93,7 +93,9 @@ def plan(wanted: Wanted, states: Sequence[State]) -> JobPlan:
     after += [switch(root, wanted.profile.name, name), Command(_prune(wanted, stamps))]
     if not wrong:
         return JobPlan(tuple(drift), None, (), tuple(after))
-    return JobPlan(tuple(drift), job_of(wanted), (Command(f"mkdir -p {quote(root)}"),), tuple(after))
+    return JobPlan(
+        tuple(drift), job_of(wanted), (Command(f"mkdir -p {quote(root)}"),), tuple(after)
+    )
 
 
 def job_of(wanted: Wanted) -> Job:

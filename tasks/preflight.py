@@ -12,7 +12,7 @@ from typing import Any
 
 from pyinfra import state
 
-from sparkwright import interrupts
+from sparkwright import interrupts, vllm_needs
 from sparkwright.errors import SparkwrightError
 from sparkwright.image_needs import image_names
 from sparkwright.preflight_run import check_fleet
@@ -31,7 +31,7 @@ def artifact_problems(data: Mapping[str, Any]) -> list[str]:
     names = ["llama.cpp-source", "hub-client", "tiktoken-o200k_base"]
     if data["cuda_required"]:
         names += ["cuda-keyring", "cuda-repo"]
-    names += image_names(data)
+    names += [*image_names(data), *vllm_needs.artifact_names(data)]
     for name in names:
         try:
             artifact(data, name)

@@ -16,11 +16,10 @@ from pyinfra.api import deploy
 
 from sparkwright import uv_client, vllm_venv
 from sparkwright.job_operations import detached
-from sparkwright.lock_wheels import locked_text
 from sparkwright.operations import ensure
-from sparkwright.site import artifact, lock_of, need, planned
+from sparkwright.site import artifact, need
 from sparkwright.system import Packages
-from sparkwright.vllm_profiles import Profile, load_patch, profile_of, requirements
+from sparkwright.vllm_needs import environments
 
 
 @deploy("vLLM")
@@ -31,11 +30,10 @@ def install(data: Mapping[str, Any]) -> None:
         return
     packages = {name: None for item in wanted for name in item.profile.packages}
     ensure(name="Install Python's headers and a compiler", resources=[Packages(packages)])
-    tool = artifact(data, "uv")
     detached(
         name="Install uv",
         specs=uv_client.probes(data["prefix"]),
-        plan=partial(uv_client.plan, data["prefix"], need(tool.sha256)),
+        plan=partial(uv_client.plan, data["prefix"], need(artifact(data, "uv").sha256)),
     )
     for item in host.loop(wanted):
         detached(
@@ -43,28 +41,3 @@ def install(data: Mapping[str, Any]) -> None:
             specs=vllm_venv.probes(item),
             plan=partial(vllm_venv.plan, item),
         )
-
-
-def environments(data: Mapping[str, Any]) -> list[vllm_venv.Wanted]:
-    """The environments that a machine's data asks for."""
-    recipes = [item.recipe for item in planned(data) if item.recipe.engine == "vllm"]
-    names = {recipe.profile or str(data["vllm_profile"]) for recipe in recipes}
-    return [wanted(data, name) for name in sorted(names)]
-
-
-def wanted(data: Mapping[str, Any], name: str) -> vllm_venv.Wanted:
-    """One environment. Raises SparkwrightError when the lock does not know all of its wheels."""
-    own = profile_of(name)
-    found = artifact(data, own.artifact)
-    profile: Profile = profile_of(name, found)
-    wheels = [artifact(data, wheel) for wheel in profile.wheels]
-    return vllm_venv.Wanted(
-        profile=profile,
-        requirements=requirements(locked_text(lock_of(data), found), wheels),
-        patches=tuple(load_patch(patch) for patch in profile.patches),
-        uv=need(artifact(data, "uv").version),
-        arch=str(data["arch"]),
-        prefix=str(data["prefix"]),
-        user=str(data["service_user"]),
-        keep=int(data["vllm_keep"]),
-    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from sparkwright.engine_facts import EngineFacts
 from sparkwright.lint.model import Engine, Launch, Word
+from sparkwright.lint.short_names import SHORT
 
 
 @dataclass(frozen=True)
@@ -35,43 +36,6 @@ class Option:
         return self.value.text if self.value else None
 
 
-# Short names of vLLM 0.33.0 (vllm/engine/arg_utils.py, add_cli_args) and of llama-server
-# (common/arg.cpp at b11312), as far as rules ask for them.
-SHORT: Final[Mapping[Engine, Mapping[str, str]]] = {
-    Engine.VLLM: {
-        "-tp": "tensor-parallel-size",
-        "-pp": "pipeline-parallel-size",
-        "-dp": "data-parallel-size",
-        "-ep": "enable-expert-parallel",
-        "-q": "quantization",
-        "-n": "nnodes",
-        "-r": "node-rank",
-        "-O": "optimization-level",
-        "-cc": "compilation-config",
-        "-ac": "attention-config",
-        "-asc": "api-server-count",
-        "-sc": "speculative-config",
-        "-h": "help",
-        "-v": "version",
-    },
-    Engine.LLAMA: {
-        "-m": "model",
-        "-a": "alias",
-        "-c": "ctx-size",
-        "-b": "batch-size",
-        "-ub": "ubatch-size",
-        "-fa": "flash-attn",
-        "-ngl": "n-gpu-layers",
-        "-np": "parallel",
-        "-hf": "hf-repo",
-        "-hfr": "hf-repo",
-        "-mu": "model-url",
-        "-t": "threads",
-        "-lm": "load-mode",
-        "-ctk": "cache-type-k",
-        "-ctv": "cache-type-v",
-    },
-}
 # Bare in every release of vLLM; the next word is no value of theirs. Used without facts only.
 _BARE: Final = frozenset(
     {"enable-prefix-caching", "enforce-eager", "trust-remote-code", "async-scheduling"}
@@ -102,14 +66,19 @@ def _options(launch: Launch, facts: EngineFacts | None) -> Iterator[Option]:
             value = Word(rest, word.raw.partition("=")[2], word.at)
         elif _takes(name, dotted, facts) and at + 1 < len(argv) and not is_option(argv[at + 1]):
             value = argv[at + 1]
+        if launch.engine is Engine.VLLM and (level := re.fullmatch(r"-O=?(\w+)", word.text or "")):
+            value, equals = Word(level[1], level[1], word.at), "="  # -O3 is -O 3
         words = (word,) if equals or value is None else (word, value)
         yield Option(name, word, value, dotted, words, bool(equals))
 
 
 def _name(head: str, engine: Engine) -> tuple[str, str]:
-    long = SHORT.get(engine, {}).get(head)
-    if long is not None:
-        return long, ""
+    short, _, key = head.partition(".")
+    long = SHORT.get(engine, {}).get(short)
+    if long is not None and not head.startswith("--"):
+        return long, key
+    if engine is Engine.VLLM and re.match(r"-O\w", head):
+        return "optimization-level", ""  # -O3 is -O 3
     name, _, dotted = head.lstrip("-").partition(".")
     return name.replace("_", "-"), dotted
 

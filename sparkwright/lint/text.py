@@ -22,6 +22,7 @@ class Text:
 
     text: str
     marks: tuple[tuple[int, At], ...]
+    by_line: bool = False  # each mark is the beginning of a line, and each line has one
 
     @cached_property
     def _offsets(self) -> list[int]:
@@ -48,4 +49,4 @@ def of_file(text: str, path: str, line: int = 1, column: int = 1) -> Text:
         line += 1
         marks.append((offset, At(path, line, column)))
         offset = text.find("\n", offset) + 1
-    return Text(text, tuple(marks))
+    return Text(text, tuple(marks), by_line=True)

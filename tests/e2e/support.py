@@ -56,9 +56,18 @@ def sparkwright(
 def converge(fleet: Path, *words: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Converge and return the summary; fails with the whole log when the run failed."""
     done = sparkwright(fleet, "converge", "--json", *words, env=env)
-    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+    assert done.returncode == 0, _tail(done)
     summary: dict[str, Any] = json.loads(done.stdout)
     return summary
+
+
+def _tail(done: subprocess.CompletedProcess[str]) -> str:
+    """The end of a failed run as a person reads it: the log, out of its JSON."""
+    try:
+        text = str(json.loads(done.stdout)["log"])
+    except (ValueError, KeyError):
+        text = done.stdout
+    return f"{text[-6000:]}\n{done.stderr[-6000:]}"
 
 
 def refused(fleet: Path, *words: str, env: Mapping[str, str] | None = None) -> str:

@@ -41,7 +41,7 @@ def start(bench: Bench) -> str:
 def test_a_flag_that_the_server_refuses(bench: Bench) -> None:
     done = refusing.run(fleet(bench, flags={"no-such-flag": True}))
     assert done.stdout.splitlines()[0] == f"{UNIT}: is activating (exit-code)"
-    assert f"{UNIT}: is activating (exit-code); its journal ends:" in done.stderr
+    assert f"{UNIT}: is activating (exit-code); its journal:" in done.stderr
     assert "error: invalid argument: --no-such-flag" in done.stderr
     assert f"see `journalctl -u {UNIT}` on spark-1" in done.stderr
 

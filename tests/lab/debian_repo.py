@@ -14,10 +14,11 @@ from .signing import Repository, make_key, sign
 from .sources import debian_lines
 
 # build-essential … pkg-config: stack.md 2.1, what llama.cpp's build needs; python3-venv and
-# python3-dev: the hub client's venv; ccache: later labs build in a fraction of the time.
+# python3-dev: the hub client's venv; ccache: later labs build in a fraction of the time; libnuma1:
+# vLLM's CPU build.
 PACKAGES = (
     "build-essential", "cmake", "ninja-build", "git", "libssl-dev", "pkg-config", "python3-venv",
-    "python3-dev", "ccache", "curl",
+    "python3-dev", "ccache", "curl", "libnuma1",
 )  # fmt: skip
 
 

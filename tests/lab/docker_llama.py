@@ -1,4 +1,4 @@
-"""An image with llama-server and nothing else, built once by the program that machines build with."""
+"""An image with llama-server and nothing else, built once with the program of the machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .artifacts import Prepared
 
 REPOSITORY, TAG = "lab/llama-server", "b11312"
-PROGRAM = "/app/llama-server"
+PROGRAM, TITLE = "/app/llama-server", "A page of the sparkwright lab"
 # Mounts of its own, which end with it. $1 base, $2 work folder, $3 packages, $4 compiler cache.
 BUILD = """
 set -eu
@@ -49,7 +49,7 @@ def prepare(prepared: Prepared) -> Path:
 
     About 40 s and 120 MB with a warm compiler cache, three minutes on 2 cores without.
     """
-    text = json.dumps([BUILD, prepared.base.name, prepared.llama.commit, _flags()])
+    text = json.dumps([BUILD, TITLE, prepared.base.name, prepared.llama.commit, _flags()])
     target = cache_dir() / "images" / hashlib.sha256(text.encode()).hexdigest()[:12]
     if not target.exists():
         say("an image with llama-server (compiles llama.cpp, once)")
@@ -101,6 +101,8 @@ def _image(folder: Path, work: Path) -> None:
             files[f"app/{path.name}"] = path
     files |= {f"lib/{path.name}": path for path in sorted((work / "lib").iterdir())}
     files[loader[1].lstrip("/")] = work / "lib" / Path(loader[1]).name
+    # A page as well, for a container that serves one: llama-server's --path shows it.
+    files["www/index.html"] = f"<title>{TITLE}</title>\n".encode()
     tar = docker_image.layer(files, links)
     image = docker_image.make(folder, REPOSITORY, [TAG], tar, ["LD_LIBRARY_PATH=/app:/lib"])
     about = {

@@ -12,7 +12,7 @@ import yaml
 
 from sparkwright.artifacts import load_lock
 
-from . import standins
+from . import docker_llama, standins
 from .host import PROJECT
 from .hubrepo import Repo, sha256
 from .pypi import HUB_CLIENT
@@ -150,7 +150,26 @@ def artifacts(lab: Lab, requirements: Path) -> dict[str, dict[str, object]]:
             "plain_name": "o200k_base.tiktoken",
             "sha1_name": "fb374d419588a4632f3f557e76b4b70aebbca790",
         },
+        **_images(lab),
     }
+
+
+def _images(lab: Lab) -> dict[str, dict[str, object]]:
+    """The image of llama-server twice: to be loaded from a file, and to be pulled."""
+    if lab.docker is None:
+        return {}
+    image = docker_llama.image(lab.docker.images)
+    pulled = {
+        "kind": "image",
+        "ref": f"{lab.upstream.address}:{lab.upstream.port}/{docker_llama.REPOSITORY}",
+        "tag": docker_llama.TAG,
+        "digest": image.digest,
+        "image_id": image.id,
+        "platform": image.platform,
+        "size": image.size,
+    }
+    archive = _measured(f"{lab.upstream.url}/images/{image.archive.name}", image.archive)
+    return {"lab-llama": {**pulled, "archive": archive}, "lab-llama-pulled": pulled}
 
 
 def _cuda(url: str, cuda: Repository) -> dict[str, dict[str, object]]:

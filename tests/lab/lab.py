@@ -7,10 +7,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from . import docker_layer, runs
+from . import docker_layer, docker_llama, runs
 from . import keys as ssh_keys
 from .artifacts import Prepared, prepare
 from .fleetfile import write_fleet
@@ -22,6 +23,19 @@ from .setting import Bind, Setting
 from .upstream import Upstream
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Docker:
+    """What labs with docker have beside the others: the engine's layer, and a registry folder."""
+
+    layer: Path
+    images: Path
+
+    @classmethod
+    def prepare(cls, prepared: Prepared) -> Docker:
+        """Make what is missing. Hold the prepare lock."""
+        return cls(docker_layer.prepare(prepared.base), docker_llama.prepare(prepared))
 
 
 class Lab:
@@ -37,20 +51,21 @@ class Lab:
         record: Record,
         prepared: Prepared,
         binds: Sequence[Bind] = (),
-        layer: Path | None = None,
+        docker: Docker | None = None,
     ) -> None:
         self.record = record
         self.run_id = record.run_id
         self.home = record.home
         self.prepared = prepared
         self.keys = ssh_keys.create(record.home / "keys")
-        self.upstream = Upstream(record, prepared)
+        self.docker = docker
+        self.upstream = Upstream(record, prepared, docker.images if docker else None)
         self.machines: list[Machine] = []
         compiler_cache = cache_dir() / "ccache"
         compiler_cache.mkdir(exist_ok=True)
         compiler_cache.chmod(0o777)
         shared = Bind(compiler_cache, "/var/cache/ccache", read_only=False)
-        self.layer = layer
+        layer = docker.layer if docker else None
         self.setting = Setting(
             record, self.keys, prepared.base, (shared, *binds), self._furnish, layer
         )
@@ -58,7 +73,7 @@ class Lab:
     def _furnish(self, root: Path) -> None:
         key = self.prepared.debian.key.read_bytes()
         write_upstream(root, self.upstream.url, self.upstream.address, key)
-        if self.layer:
+        if self.docker:
             docker_layer.furnish(root, f"{self.upstream.address}:{self.upstream.port}")
 
     def add_machines(self, count: int) -> list[Machine]:
@@ -137,10 +152,10 @@ def _open(
     require()
     with locked(cache_dir() / "prepare.lock"):
         prepared = prepare()
-        layer = docker_layer.prepare(prepared.base) if docker else None
+        engine = Docker.prepare(prepared) if docker else None
     record = runs.open_run(name, owned)
     try:
-        lab = Lab(record, prepared, binds, layer)
+        lab = Lab(record, prepared, binds, engine)
         lab.upstream.start()
     except BaseException:
         with uninterrupted():

@@ -29,15 +29,18 @@ class Upstream:
     + hub_dir: repositories `<org>/<name>/` of this run only; they win over the cache's
     + files_dir: files of this run only, served below /files/
     + wheels_dir: wheels of this run only, in the same index as the cache's
+    + registry_dir: container images of this run only; they win over the cache's
     """
 
-    def __init__(self, record: Record, prepared: Prepared) -> None:
+    def __init__(self, record: Record, prepared: Prepared, images: Path | None = None) -> None:
         self.prepared = prepared
+        self.images = images
         self.home = record.home / "upstream"
         self.hub_dir = self.home / "hub"
         self.files_dir = self.home / "files"
         self.wheels_dir = self.home / "wheels"
-        for folder in (self.hub_dir, self.files_dir, self.wheels_dir):
+        self.registry_dir = self.home / "registry"
+        for folder in (self.hub_dir, self.files_dir, self.wheels_dir, self.registry_dir):
             folder.mkdir(parents=True)
         self.address = network.address(record, 1)
         self.port = _free_port(self.address)
@@ -86,9 +89,12 @@ class Upstream:
                 "/wheels/": str(prepared.wheels),
                 "/files/": str(self.files_dir),
                 "/run-wheels/": str(self.wheels_dir),
+                "/run-images/": str(self.registry_dir),
+                **({"/images/": str(self.images)} if self.images else {}),
             },
             "hub": [str(folder) for folder in self.hub_folders],
             "wheels": ["/wheels/", "/run-wheels/"],
+            "registries": [str(path) for path in (self.registry_dir, self.images) if path],
         }
 
     def _wait(self, pidfile: Path) -> None:

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from . import hubapi
+from . import docker_registry, hubapi
 from .bodies import CHUNK, index, pieces, static
 from .replies import Reply, Rule, Rules, failure, spoil
 
@@ -29,6 +29,7 @@ class Config:
     + folders: URL prefix -> folder that is served below it
     + hub: folders with repositories, the first one wins
     + wheels: those of `folders` that the wheel index lists
+    + registries: folders with container images, the first one wins
     + control: secret of the control call, unknown to the machines
     """
 
@@ -39,6 +40,7 @@ class Config:
     folders: dict[str, str]
     hub: list[str]
     wheels: list[str]
+    registries: list[str]
 
 
 class Server(ThreadingHTTPServer):
@@ -96,6 +98,9 @@ class Handler(BaseHTTPRequestHandler):
         if path.startswith("/simple/"):
             wheels = {prefix: Path(config.folders[prefix]) for prefix in config.wheels}
             return index(wheels, path.removeprefix("/simple/").strip("/"))
+        image = docker_registry.answer([Path(folder) for folder in config.registries], path)
+        if image:
+            return image
         bearer = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         folders = [Path(folder) for folder in config.hub]
         found = hubapi.answer(folders, path, query, bearer or None)

@@ -1,125 +1,21 @@
-"""ask.py against a small server on loopback that answers as told."""
+"""ask.py asks one question and judges answer, log and errors. The rest is in test_ask_more."""
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.machine_case import program
-
-ASK = program("ask")
-LOG = "build: 11312\nmain: model loaded\nsrv: listening\n"
-
-
-def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-
-
-GOOD = [
-    chunk(role="assistant", content=None),
-    chunk(reasoning_content="The user "),
-    chunk(reasoning_content="asks."),
-    chunk(content="I am SP"),
-    chunk(content="ARK."),
-    chunk("stop"),
-    {"choices": [], "usage": {"completion_tokens": 5}},
-]
-
-
-class FakeServer(http.server.ThreadingHTTPServer):
-    """An OpenAI-compatible server that streams given objects; notes what it was asked."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.stream: list[Any] = list(GOOD)
-        self.status = 200
-        self.cut = False
-        self.asked: list[tuple[str, dict[str, Any], str | None]] = []
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: FakeServer
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, body, self.headers["Authorization"]))
-        if self.server.status != 200:
-            self.send_response(self.server.status)
-            self.end_headers()
-            self.wfile.write(b'{"error": "loading model"}')
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        if self.server.cut:
-            self.send_header("Content-Length", "100000")
-        self.end_headers()
-        for item in self.server.stream:
-            text = item if isinstance(item, str) else f"data: {json.dumps(item)}"
-            self.wfile.write(f"{text}\n\n".encode())
-        if not self.server.cut:
-            self.wfile.write(b"data: [DONE]\n\n")
-
-    def log_message(self, *_: Any) -> None:
-        """Be quiet."""
+from tests.unit.ask_case import GOOD, JOURNAL, Bench, FakeServer, causes, chunk, running
 
 
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
-    with FakeServer() as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
-
-
-class Bench:
-    """The program in this process; journal and systemd are answered by the test."""
-
-    def __init__(
-        self,
-        root: Path,
-        server: FakeServer,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        self.root, self.capsys, self.log = root, capsys, LOG
-        monkeypatch.setattr(ASK, "journal", lambda spec: self.log)
-        monkeypatch.setattr(ASK, "ready_s", lambda unit: 12.5)
-        self.spec: dict[str, Any] = {
-            "unit": "llm-tiny.service",
-            "invocation": "cafe",
-            "url": f"http://127.0.0.1:{server.server_address[1]}",
-            "model": "tiny",
-            "question": "What are you?",
-            "max_tokens": 64,
-            "expect": "SPARK",
-            "finish_reason": "stop",
-            "log_must": ["model loaded"],
-            "log_must_not": ["error loading"],
-            "key_file": None,
-            "timeout_s": 30,
-            "asked": "0123456789ab",
-            "record": f"{root}/accepted/llm-tiny.json",
-        }
-
-    @property
-    def record(self) -> Path:
-        return Path(self.spec["record"])
-
-    def ask(self, **changes: Any) -> tuple[int, dict[str, Any]]:
-        self.spec |= changes
-        (self.root / "spec.json").write_text(json.dumps(self.spec))
-        status = ASK.main([f"{self.root}/spec.json"])
-        return status, json.loads(self.capsys.readouterr().out)
+    with running() as found:
+        yield found
 
 
 @pytest.fixture
@@ -160,13 +56,6 @@ def test_the_key_is_sent_and_never_printed(bench: Bench, server: FakeServer) -> 
     server.status = 401
     _, refused = bench.ask()
     assert "TOPSECRET" not in json.dumps([found, refused]) + bench.record.read_text()
-
-
-def causes(found: dict[str, Any]) -> list[str]:
-    """What is wrong, without the likely causes (which must be there)."""
-    parts = [text.partition("; likely cause: ") for text in found["wrong"]]
-    assert all(cause for _, _, cause in parts)
-    return [what for what, _, _ in parts]
 
 
 NULL = "content is None after {} characters of reasoning"
@@ -295,4 +184,4 @@ def test_ready_is_from_start_to_active(
 ) -> None:
     text = f"InactiveExitTimestampMonotonic={began}\\nActiveEnterTimestampMonotonic={ready}\\n"
     fake_systemctl(tmp_path, text, monkeypatch)
-    assert ASK.ready_s("x.service") == wanted
+    assert JOURNAL.ready_s("x.service") == wanted

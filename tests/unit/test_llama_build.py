@@ -22,6 +22,7 @@ from sparkwright.llama_flags import Source, Wanted, cmake_flags, newest_nvcc, nv
 from sparkwright.resources import State
 from tests.unit.machine_case import COMMIT, HASH, program
 
+program("introspect_llama")  # a sibling that the builder imports
 BUILDER = program("build_llama")
 PROBE = program("probe")
 ROOT = "/opt/sparkwright/llama.cpp"
@@ -46,9 +47,11 @@ def machine(
     compiler: str = "c++ (Ubuntu 13.3.0) 13.3.0\nCopyright\n",
     arch: str = "aarch64",
     wrong: tuple[str, ...] = (),
+    unread: tuple[str, ...] = (),
 ) -> list[State]:
     """Answers to `probes`; builds are newest first."""
-    checked = "".join(json.dumps({"wrong": [w]}) + "\n" for w in wrong)
+    lines = [{"wrong": [w]} for w in wrong] + [{"wrong": [], "unread": [u]} for u in unread]
+    checked = "".join(json.dumps(line) + "\n" for line in lines)
     return [
         {"rc": 0, "out": f"{nvcc}\n"},
         {"rc": 0, "out": compiler},
@@ -167,6 +170,25 @@ def test_a_damaged_build_is_built_again(linked: bool) -> None:
 def test_damage_of_another_build_is_nobodys_business() -> None:
     other = (f"{ROOT}/{NAME}0/bin/x: changed",)
     assert plan(WANTED, machine((NAME,), NAME, wrong=other)).drift == ()
+
+
+def test_a_build_without_its_facts_is_asked_again_and_not_compiled() -> None:
+    facts = (f"{ROOT}/{NAME}/.introspect.json", f"{ROOT}/other/.introspect.json")
+    found = plan(WANTED, machine((NAME,), NAME, unread=facts))
+    assert found.drift == (f"{facts[0]}: missing or broken",)
+    assert found.job is None
+    binary = f"{ROOT}/{NAME}/bin/llama-server"
+    assert found.after[0].shell.endswith(f"introspect_llama.py {binary} {facts[0]}")
+    assert plan(WANTED, machine((NAME,), NAME, unread=facts[1:])).drift == ()
+
+
+def test_a_damaged_build_is_not_asked_what_it_knows() -> None:
+    wrong = (f"{ROOT}/{NAME}/bin/llama-server: changed",)
+    found = plan(
+        WANTED, machine((NAME,), NAME, wrong=wrong, unread=(f"{ROOT}/{NAME}/.introspect.json",))
+    )
+    assert found.drift == wrong
+    assert not any("introspect" in command.shell for command in found.after)
 
 
 def test_answers_that_failed_mean_that_nothing_is_there() -> None:
@@ -312,7 +334,10 @@ for name in words[words.index("--target") + 1:]:
         continue
     shown = "ffffffffff" if mode == "wrong-version" else {commit!r}[:9]
     end = 1 if mode == "crashes" else 0
-    (out / name).write_text("#!/bin/sh\\necho 'version: 1 (" + shown + ")' >&2\\nexit %d\\n" % end)
+    text = "#!/bin/sh\\necho 'version: 1 (" + shown + ")' >&2\\n"
+    if mode != "no-help":
+        text += "[ $1 = --version ] || echo '--port PORT" + " " * 29 + "port to listen'\\n"
+    (out / name).write_text(text + "exit %d\\n" % end)
     (out / name).chmod(0o755)
 (out / "libllama.so.1").write_text("library")
 (out / "libllama.so").symlink_to("libllama.so.1")
@@ -406,6 +431,28 @@ def test_a_build_is_installed_checked_and_stamped(
     assert not (bench.root / "work").exists()
     assert [path.name for path in bench.dest.parent.iterdir()] == ["d1gest"]
     assert bench.check(capsys) == []
+    known = json.loads((bench.dest / ".introspect.json").read_text())
+    assert known["flags"] == {"port": {"choices": None, "value": True}}
+    assert known["version"] == f"1 ({COMMIT[:9]})"
+
+
+def test_a_program_that_shows_no_options_is_not_installed(bench: Bench) -> None:
+    status, progress = bench.build("no-help")
+    assert (status, progress["phase"]) == (1, "failed")
+    assert "llama-server --help: shows no --port" in progress["message"]
+    assert not bench.dest.exists()
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]"])
+def test_check_names_a_build_whose_facts_are_no_facts(
+    bench: Bench, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    bench.build()
+    facts = bench.dest / ".introspect.json"
+    facts.unlink() if text is None else facts.write_text(text)
+    capsys.readouterr()
+    BUILDER.main(["check", str(bench.dest)])
+    assert json.loads(capsys.readouterr().out) == {"wrong": [], "unread": [str(facts)]}
 
 
 def test_cmake_and_compiler_run_as_the_service_user(bench: Bench) -> None:

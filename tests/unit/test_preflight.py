@@ -270,9 +270,10 @@ def test_answers_are_taken_in_the_order_of_the_questions() -> None:
     found = seen(marks, 990.0)
     assert found.offset_s == 10
     kinds = {
-        "host": found.host, "ports": found.ports, "gpu": found.gpu, "units": found.units,
-        "held": found.held, "ours": found.ours, **found.disks,
+        "host": found.host, "gpu": found.gpu, "units": found.units, "held": found.held,
+        "ours": found.ours, **found.disks,
     }  # fmt: skip
+    assert specs[found.ports["mark"]] == {"kind": "ports"}
     asked = {name: specs[state["mark"]] for name, state in kinds.items()}
     assert asked["data_dir"] == {"kind": "disk", "path": "/srv/sparkwright"}
     assert asked["prefix"] == {"kind": "disk", "path": "/opt/sparkwright"}

@@ -14,42 +14,25 @@ from sparkwright.paths import PROJECT
 from sparkwright.recipe_rules import REFUSED, SHORT
 from sparkwright.recipes import (
     Acceptance,
+    Container,
     Recipe,
     Weights,
     load_recipe,
     load_recipes,
 )
+from sparkwright.vllm_rules import REFUSED as REFUSED_VLLM
+from sparkwright.vllm_rules import TABLE_ENV
+from tests.unit.recipe_case import errors, write
 
-GOOD: dict[str, str] = {
-    "engine": "llama.cpp",
-    "description": "A model",
-    "port": "8080",
-    "memory_gib": "1.5",
-    "context": "4096",
-    "weights": "{repo: a/b, revision: main, license: mit}",
-    "acceptance": '{question: "2+2?", expect: "4"}',
-}
 W = "{repo: a/b, revision: main, license: mit, %s}"
 Q = '{question: "2+2?", expect: "4", %s}'
 FLAG = "recipes/x.yaml: flags/"
 OURS = "sparkwright sets this flag itself; set "
+EXAMPLES = [
+    PROJECT / f"recipes/{name}.yaml" for name in ("_example", "_example-vllm", "_example-container")
+]
 GONE = "llama-server has no such flag any more (llama.cpp#28334); write load-mode: "
 LONG = "write llama-server's long name, without dashes in front; write "
-
-
-def write(directory: Path, name: str = "x.yaml", /, **changes: str | None) -> Path:
-    """A good recipe with some keys changed, or left out (None)."""
-    (directory / "recipes").mkdir(exist_ok=True)
-    path = directory / "recipes" / name
-    lines = {**GOOD, **changes}.items()
-    path.write_text("".join(f"{key}: {value}\n" for key, value in lines if value is not None))
-    return path
-
-
-def errors(path: Path) -> list[str]:
-    with pytest.raises(SparkwrightError) as error:
-        load_recipe(path)
-    return str(error.value).splitlines()
 
 
 BAD: dict[str, tuple[dict[str, str | None], str]] = {
@@ -398,18 +381,21 @@ def fields(cls: type, skip: tuple[str, ...] = ()) -> set[str]:
     return {field.name for field in dataclasses.fields(cls)} - set(skip)
 
 
-def test_the_example_shows_every_key() -> None:
-    shown = yaml.safe_load((PROJECT / "recipes/_example.yaml").read_text())
-    assert set(shown) == fields(Recipe, skip=("name",))
+def test_the_examples_show_every_key() -> None:
+    shown = yaml.safe_load(EXAMPLES[0].read_text())
+    assert set(shown) == fields(Recipe, skip=("name", "profile", "kernels", "container"))
     assert set(shown["weights"]) == fields(Weights)
     assert set(shown["acceptance"]) == fields(Acceptance)
     assert shown["env"]
     assert shown["flags"]
+    of_vllm, of_containers = (yaml.safe_load(path.read_text()) for path in EXAMPLES[1:])
+    assert {"profile", "kernels", "flags", "env"} <= set(of_vllm)
+    assert set(of_containers["container"]) == fields(Container)
 
 
-def test_the_example_loads_and_comments_every_key() -> None:
-    path = PROJECT / "recipes/_example.yaml"
-    assert load_recipe(path).served_name == "example"
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_loads_and_comments_every_key(path: Path) -> None:
+    assert load_recipe(path).engine in path.read_text()
     lines = path.read_text().splitlines()
     for at, line in enumerate(lines):
         # A key is explained behind it or by the comment lines above its block.
@@ -426,9 +412,10 @@ def test_the_projects_recipes_load_and_stay_short() -> None:
 
 def test_every_flag_of_a_real_recipe_carries_its_reason() -> None:
     for path in (PROJECT / "recipes").glob("[!_]*.yaml"):
-        block = path.read_text().split("\nflags:\n")[1].split("\n\n")[0]
-        for line in block.splitlines():
-            assert re.search(r"# \S", line), f"{path.name}: {line}"
+        block = re.search(r"^(?:flags|env):\n(?:.+\n)+", path.read_text(), re.M)
+        assert block, path.name
+        for line in block[0].splitlines():
+            assert re.search(r"# \S", line) or not line.startswith(" "), f"{path.name}: {line}"
 
 
 def test_log_lines_of_gpt_oss_find_what_llama_server_prints() -> None:
@@ -460,10 +447,12 @@ def test_log_lines_of_gpt_oss_find_what_llama_server_prints() -> None:
 
 def test_the_documentation_holds_the_example_and_every_refused_flag() -> None:
     text = (PROJECT / "docs/recipes.md").read_text()
-    example = (PROJECT / "recipes/_example.yaml").read_text()
-    assert f"```yaml\n{example}```" in text, "copy recipes/_example.yaml into docs/recipes.md"
-    for flag, (what, hint) in REFUSED.items():
+    for path in EXAMPLES:
+        assert f"```yaml\n{path.read_text()}```" in text, f"copy {path.name} into docs/recipes.md"
+    for flag, (what, hint) in [*REFUSED.items(), *REFUSED_VLLM.items()]:
         assert f"| `{flag}` | {what}; {hint} |" in text, flag
+    for name in sorted(TABLE_ENV):
+        assert f"`{name}`" in text, name
 
 
 def test_short_names_lead_to_known_long_names() -> None:

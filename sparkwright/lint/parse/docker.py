@@ -4,90 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from sparkwright.lint.model import Assignment, At, How, Launch, Unsure, Word
 from sparkwright.lint.parse import launches
+from sparkwright.lint.parse.containers import PROGRAMS, Container, container
 from sparkwright.lint.parse.launches import Around
 from sparkwright.lint.text import Text
 
-PROGRAMS: Final = frozenset({"docker", "podman", "nerdctl"})
-# Options of docker run/create without a value (docker/cli, cli/command/container/opts.go).
-_BARE: Final = frozenset(
-    "-d --detach -i --interactive -t --tty --rm --privileged --init -P --publish-all --read-only"
-    " --no-healthcheck --oom-kill-disable --disable-content-trust --sig-proxy -q --quiet --replace"
-    " --help --tls-verify --use-api-socket".split()
-)
-_GLOBAL_VALUE: Final = frozenset(
-    {"-H", "--host", "-c", "--context", "--config", "-l", "--log-level"}
-)
+__all__ = ["PROGRAMS", "Container", "container", "environment", "inside_image", "launched"]
+
 ReadFile = Callable[[str, At, How], "tuple[Assignment, ...] | None"]
 Nested = Callable[[Text, Around], Iterator[Launch]]
-
-
-@dataclass
-class Container:
-    """A container as its command line describes it."""
-
-    image: Word | None = None
-    options: list[tuple[str, Word | None]] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
-    command: list[Word] = field(default_factory=list)
-    mode: str = "run"
-
-    def values(self, *names: str) -> list[Word]:
-        """Values of an option, in order."""
-        return [value for name, value in self.options if name in names and value is not None]
-
-
-def container(argv: Sequence[Word]) -> Container | None:
-    """The container of `docker run|create|exec …`; None for other commands."""
-    if not argv or launches.base_name(argv[0]) not in PROGRAMS:
-        return None
-    at = 1
-    while at < len(argv) and (argv[at].text or "").startswith("-"):
-        at += 2 if argv[at].text in _GLOBAL_VALUE else 1
-    if at < len(argv) and argv[at].text == "container":
-        at += 1
-    if at >= len(argv) or argv[at].text not in ("run", "create", "exec"):
-        return None
-    return _options(list(argv[at + 1 :]), argv[at].text or "")
-
-
-def _options(words: list[Word], mode: str) -> Container:
-    found = Container(mode=mode)
-    at = 0
-    while at < len(words):
-        word = words[at]
-        text = word.text
-        if text is None and word.many:
-            # An unknown number of options: the image may be inside of them.
-            found.words.append(word)
-            at += 1
-            continue
-        if text is None or not text.startswith("-") or text == "-":
-            break
-        found.words.append(word)
-        at += 1
-        name, equals, value = text.partition("=")
-        if equals:
-            found.options.append((name, Word(value, word.raw, word.at)))
-        elif _is_bare(name):
-            found.options.append((name, None))
-        elif not name.startswith("--") and len(name) > 2 and name[1] in "evpuwlmc":
-            found.options.append((name[:2], Word(name[2:], word.raw, word.at)))
-        elif at < len(words):
-            found.options.append((name, words[at]))
-            found.words.append(words[at])
-            at += 1
-    if at < len(words):
-        found.image, found.command = words[at], words[at + 1 :]
-    return found
-
-
-def _is_bare(name: str) -> bool:
-    return name in _BARE or bool(re.fullmatch(r"-[ditPq]{2,}", name))
 
 
 # What an image starts when its command line gives only arguments (the images' own ENTRYPOINT).
@@ -154,6 +82,26 @@ def _by_entrypoint(found: Container, at: At, inside: Around) -> Launch | None:
             words = [Word(text, text, place) for text in program.split()]
             if found.command and found.command[0].text == words[-1].text == "serve":
                 words = words[:1]
+            return launches.find([*words, *found.command], place, inside)
+    return _by_flags(found, at, inside)
+
+
+# Flags that only one engine has: an image of any name that gets them starts that engine.
+_TELLING: Final = {
+    "--gpu-memory-utilization": "vllm serve",
+    "--max-model-len": "vllm serve",
+    "--n-gpu-layers": "llama-server",
+    "-ngl": "llama-server",
+}
+
+
+def _by_flags(found: Container, at: At, inside: Around) -> Launch | None:
+    """The engine of an image that is not known, by the flags that it is given."""
+    for word in found.command if found.mode != "exec" else ():
+        program = _TELLING.get((word.text or "").split("=")[0])
+        if program is not None:
+            place = found.image.at if found.image else at
+            words = [Word(text, text, place) for text in program.split()]
             return launches.find([*words, *found.command], place, inside)
     return None
 

@@ -24,12 +24,13 @@ _MODULES: Final[dict[str, Engine]] = {
     "sglang.launch_server": Engine.SGLANG,
 }
 # These name an engine without starting it.
-_TALKS: Final = frozenset(
+_TALKS_TEXT: Final = (
     "echo printf grep egrep pgrep pkill killall which type command man apt apt-get pip pip3 git"
     " sed awk cat ls log info warn error die fail ok note step success print_status test [ ps cp mv"
     " rm ln mkdir chown chmod kill journalctl systemctl curl wget set declare usage say header"
-    " warning debug alias hash read tail head find cd return cmake make install".split()
+    " warning debug alias hash read tail head find cd return cmake make install"
 )
+_TALKS: Final = frozenset(_TALKS_TEXT.split())
 _PYTHON: Final = re.compile(r"(python|python3)(\.\d+)?$")
 
 
@@ -75,10 +76,10 @@ def _engine_at(argv: Sequence[Word], index: int) -> tuple[Engine, tuple[Word, ..
     engine = _PROGRAMS.get(base_name(word))
     if engine is not None:
         needed = _SERVE_WORD.get(engine)
-        if needed is None or (rest and rest[0].text == needed):
-            # A bare name deep inside of a command is an argument of something else.
-            if index == 0 or needed is not None or "/" in word.shape:
-                return engine, (word, *rest)
+        starts = needed is None or (rest and rest[0].text == needed)
+        # A bare name deep inside of a command is an argument of something else.
+        if starts and (index == 0 or needed is not None or "/" in word.shape):
+            return engine, (word, *rest)
         return None
     if _PYTHON.fullmatch(base_name(word)) and len(rest) > 1:
         for at, flag in enumerate(rest[:-1]):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sparkwright.lint.model import Assignment, At, Command, How, Redirect, Unsure, Word
 from sparkwright.lint.parse import shell_builtins
+from sparkwright.lint.parse.shell_assign import SUBSTITUTIONS, made, substitutions
 from sparkwright.lint.parse.shell_tree import Node
-from sparkwright.lint.parse.shell_values import Array, Scalar
 from sparkwright.lint.parse.shell_walked import Embedded, Seen
 from sparkwright.lint.parse.wrappers import unwrap
 from sparkwright.lint.text import UNKNOWN, Text
@@ -18,133 +17,61 @@ from sparkwright.lint.text import UNKNOWN, Text
 if TYPE_CHECKING:
     from sparkwright.lint.parse.shell_walk import Walker
 
+_REDIRECTIONS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _REDIRECTS: Final = frozenset({">", ">>", "<", ">|", "&>", "&>>", ">&", "<&"})
-_SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
 
 
 def command(walker: Walker, node: Node) -> None:
     """One simple command: its words, what it inherits, and what it does to the variables."""
-    words: list[Word] = []
+    words = _words(walker, node)
     env: list[Assignment] = []
     redirects: list[Redirect] = []
     for child in node.children:
         if child.type == "variable_assignment":
-            env += _made(walker, child, How.PREFIX)
-        elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+            env += made(walker, child, How.PREFIX)
+        elif child.type in _REDIRECTIONS:
             redirects += _redirect(walker, child)
-        elif child.is_named:
-            words += walker.expander.words(child)
-        _substitutions(walker, child)
+        substitutions(walker, child)
     if not words:
         return
     bare = unwrap(words)
-    made = Command(
+    found = Command(
         tuple(bare.argv), walker.tree.at(node), (*env, *bare.env), tuple(redirects), bare.wrapped,
         where=walker.where, background=walker.background,
     )  # fmt: skip
-    walker.out.seen.append(Seen(made, walker.state.environment(), walker.state.sourced))
+    walker.out.seen.append(Seen(found, walker.state.environment(), walker.state.sourced))
     name = words[0].text or ""
     if name in walker.functions:
         walker.call(name, tuple(words[1:]))
     else:
-        shell_builtins.run(walker, made, tuple(words))
+        shell_builtins.run(walker, found, tuple(words))
 
 
-def _substitutions(walker: Walker, node: Node) -> None:
-    """Commands inside of `$(…)` run too."""
-    if node.type in _SUBSTITUTIONS:
-        walker.branch([node])
-    elif node.type in ("string", "concatenation", "command_name", "variable_assignment", "array"):
-        for child in node.named_children:
-            _substitutions(walker, child)
+def _words(walker: Walker, node: Node) -> list[Word]:
+    """The words of a command; a backslash at a line's end inside of a word joins its parts."""
+    words: list[Word] = []
+    end = -1
+    for child in node.named_children:
+        if child.type in _REDIRECTIONS or child.type == "variable_assignment":
+            continue
+        added = list(walker.expander.words(child))
+        if words and added and walker.tree.slice(end, child.start_byte) == "\\\n":
+            words[-1] = _joined(words[-1], added.pop(0))
+        words += added
+        end = child.end_byte
+    return words
+
+
+def _joined(one: Word, two: Word) -> Word:
+    known = one.text is not None and two.text is not None
+    text = one.shape + two.shape
+    return replace(one, text=text if known else None, raw=f"{one.raw}\\\n{two.raw}", pattern=text)
 
 
 def test(walker: Walker, node: Node) -> None:
     """`[ … ]` changes nothing; only its substitutions run."""
     for child in node.named_children:
-        _substitutions(walker, child)
-
-
-def assignments(walker: Walker, node: Node) -> None:
-    """`A=1 B=2` without a command."""
-    for child in [node] if node.type == "variable_assignment" else node.named_children:
-        assign(walker, child, How.SHELL)
-
-
-def assign(walker: Walker, node: Node, how: How) -> None:
-    """Let a variable hold what the file says from here on."""
-    _substitutions(walker, node)
-    state = walker.state
-    name_node, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    if name_node is None or name_node.type != "variable_name":
-        return
-    name = walker.tree.text(name_node)
-    more = any(child.type == "+=" for child in node.children)
-    old = state.values.get(name)
-    if value is not None and value.type == "array":
-        added = tuple(w for c in value.named_children for w in _element(walker, c))
-        before = old.words if isinstance(old, Array) and more else ()
-        state.values[name] = Array((*before, *added))
-        return
-    scalar = walker.expander.scalar(value)
-    before_scalar = old if isinstance(old, tuple) and more else ()
-    state.values[name] = (*before_scalar, *scalar)
-    if how is How.EXPORT or state.allexport:
-        state.exported[name] = True
-    how = How.EXPORT if state.exported.get(name) else how
-    made = _assignment(walker, node, name, (*before_scalar, *scalar), how)
-    state.made[name] = made
-    walker.out.assignments.append(made)
-
-
-def _element(walker: Walker, node: Node) -> tuple[Word, ...]:
-    return () if node.type == "comment" else walker.expander.words(node)
-
-
-def _assignment(walker: Walker, node: Node, name: str, bits: Scalar, how: How) -> Assignment:
-    known = all(bit.text is not None and not bit.maybe for bit in bits)
-    unless = next((bit.unless for bit in bits if bit.unless), "")
-    value = "".join(bit.text or "" for bit in bits) if known else None
-    return Assignment(name, value, walker.tree.text(node), walker.tree.at(node), how, unless)
-
-
-def _made(walker: Walker, node: Node, how: How) -> Iterator[Assignment]:
-    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    if name is not None:
-        bits = walker.expander.scalar(value)
-        made = _assignment(walker, node, walker.tree.text(name), bits, how)
-        walker.out.assignments.append(made)
-        yield made
-
-
-def declaration(walker: Walker, node: Node) -> None:
-    """`export`, `declare`, `local`, `readonly`, `typeset`."""
-    words = [walker.tree.text(child) for child in node.children if child.type == "word"]
-    flags = "".join(word[1:] for word in words if word.startswith("-"))
-    exported = (node.children[0].type == "export" and "n" not in flags) or "x" in flags
-    for child in node.named_children:
-        if child.type == "variable_assignment":
-            assign(walker, child, How.EXPORT if exported else How.SHELL)
-        elif child.type == "variable_name" and exported:
-            _export(walker, walker.tree.text(child))
-
-
-def _export(walker: Walker, name: str) -> None:
-    """`export NAME` of a variable that was assigned before."""
-    state = walker.state
-    state.exported[name] = True
-    made = state.made.get(name)
-    if made is not None:
-        state.made[name] = replace(made, how=How.EXPORT)
-        walker.out.assignments.append(state.made[name])
-
-
-def unset(walker: Walker, node: Node) -> None:
-    """`unset NAME`: known to be empty."""
-    for child in node.named_children:
-        name = walker.tree.text(child)
-        walker.state.values[name] = ()
-        walker.state.made.pop(name, None)
+        substitutions(walker, child)
 
 
 def redirected(walker: Walker, node: Node) -> None:
@@ -199,7 +126,7 @@ def _block(walker: Walker, node: Node, literal: bool, tabs: bool) -> Text:
     marks: list[tuple[int, At]] = []
     place = node.start_byte
     inner = [] if literal else [c for c in node.named_children if c.type.endswith("expansion")]
-    inner += [] if literal else [c for c in node.named_children if c.type in _SUBSTITUTIONS]
+    inner += [] if literal else [c for c in node.named_children if c.type in SUBSTITUTIONS]
     for child in [*sorted(inner, key=lambda c: c.start_byte), None]:
         end = child.start_byte if child else node.end_byte
         offset = tree.offset(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
@@ -10,7 +11,12 @@ from tree_sitter import Language, Node, Parser
 from sparkwright.lint.model import At
 from sparkwright.lint.text import Text
 
-__all__ = ["Node", "Tree"]
+__all__ = ["Node", "Tree", "conditional"]
+
+# Commands that ask: what stands behind `&&` then is a branch, not the next step.
+_CONDITIONS: Final = frozenset(
+    {"[", "[[", "test", "grep", "command", "which", "type", "!", "pgrep"}
+)
 
 
 @functools.cache
@@ -25,12 +31,12 @@ class Tree:
         """Never fails: what is not shell comes out as error nodes."""
         self.source = source
         self.raw = source.text.encode("utf-8", "surrogateescape")
-        self._chars = None if len(self.raw) == len(source.text) else _char_offsets(source.text)
+        self.ascii = len(self.raw) == len(source.text)
         self.root = _parser().parse(self.raw).root_node
 
     def text(self, node: Node) -> str:
         """A node's text as it stands in the file."""
-        return self.raw[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
+        return self.slice(node.start_byte, node.end_byte)
 
     def slice(self, start: int, end: int) -> str:
         """Text between two byte offsets."""
@@ -38,16 +44,24 @@ class Tree:
 
     def offset(self, byte: int) -> int:
         """The character offset of a byte offset."""
-        return byte if self._chars is None else self._chars[min(byte, len(self._chars) - 1)]
+        return byte if self.ascii else len(self.slice(0, byte))
 
     def at(self, node: Node) -> At:
         """Where a node begins."""
-        return self.source.at(self.offset(node.start_byte))
+        if not self.source.by_line:
+            return self.source.at(self.offset(node.start_byte))
+        row, column = node.start_point
+        line = self.source.marks[row][1]
+        if not self.ascii:
+            column = len(self.slice(node.start_byte - column, node.start_byte))
+        return At(line.file, line.line, line.column + column)
 
 
-def _char_offsets(text: str) -> list[int]:
-    """The character offset of every byte, and one more for the end."""
-    found: list[int] = []
-    for at, char in enumerate(text):
-        found.extend([at] * len(char.encode("utf-8", "surrogateescape")))
-    return [*found, len(text)]
+def conditional(node: Node, tree: Tree) -> bool:
+    """Whether the left side of `&&` is a question."""
+    if node.type in ("test_command", "negated_command"):
+        return True
+    if node.type == "list":
+        return conditional(node.named_children[0], tree)
+    text = tree.text(node).lstrip("(").split(maxsplit=1)
+    return bool(text) and text[0] in _CONDITIONS

@@ -123,11 +123,11 @@ def _joined(before: Value | None, found: Sequence[Value | None], unless: str) ->
         tails = [replace(bit, maybe=True, unless=bit.unless or unless) for r in rests for bit in r]
         if len([rest for rest in rests if rest]) == 1 or base:
             return (*base, *tails)
-    unknown = [value for value in scalars if all(bit.text is None for bit in value)]
+    unknown = [value for value in scalars if value and all(bit.text is None for bit in value)]
     if base and all(value == base or value in unknown for value in scalars):
         return tuple(replace(bit, unless=bit.unless or unless) for bit in base)
-    at = next(bit.at for value in scalars for bit in value)
-    return (Bit(None, at),)
+    at = next((bit.at for value in (*scalars, base) for bit in value), None)
+    return (Bit(None, at),) if at else ()
 
 
 def _join_arrays(before: Value | None, found: Sequence[Value | None]) -> Array:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from sparkwright.lint.model import Word
-from sparkwright.lint.parse import shell_simple
-from sparkwright.lint.parse.shell_tree import Node, Tree
+from sparkwright.lint.parse import shell_assign, shell_simple
+from sparkwright.lint.parse.shell_tree import Node, Tree, conditional
 from sparkwright.lint.parse.shell_values import Bit, State, join
 from sparkwright.lint.parse.shell_walked import Walked
 from sparkwright.lint.parse.shell_words import Expander
@@ -16,9 +16,6 @@ from sparkwright.lint.text import Text
 
 # Functions that call each other, and `bash -c` in `bash -c`: nobody nests deeper by hand.
 MAX_DEPTH: Final = 12
-_CONDITIONS: Final = frozenset(
-    {"[", "[[", "test", "grep", "command", "which", "type", "!", "pgrep"}
-)
 _BODIES: Final = frozenset({"program", "compound_statement", "do_group"})
 
 
@@ -97,19 +94,11 @@ class Walker:
         left, right = node.named_children[0], node.named_children[-1]
         sign = node.children[1].type
         self.statement(left)
-        if sign == "||" or self._conditional(left):
+        if sign == "||" or conditional(left, self.tree):
             state = self.branch([right])
             self._joined([self.state, state], node)
         else:
             self.statement(right)
-
-    def _conditional(self, node: Node) -> bool:
-        if node.type in ("test_command", "negated_command"):
-            return True
-        if node.type == "list":
-            return self._conditional(node.named_children[0])
-        text = self.tree.text(node).lstrip("(").split(maxsplit=1)
-        return bool(text) and text[0] in _CONDITIONS
 
     def _joined(self, states: list[State], node: Node) -> None:
         line = self.tree.at(node).line
@@ -203,9 +192,9 @@ _HANDLERS: Mapping[str, Handler] = {
     "command": shell_simple.command,
     "negated_command": Walker._body,
     "redirected_statement": shell_simple.redirected,
-    "variable_assignment": shell_simple.assignments,
-    "variable_assignments": shell_simple.assignments,
-    "declaration_command": shell_simple.declaration,
-    "unset_command": shell_simple.unset,
+    "variable_assignment": shell_assign.assignments,
+    "variable_assignments": shell_assign.assignments,
+    "declaration_command": shell_assign.declaration,
+    "unset_command": shell_assign.unset,
     "test_command": shell_simple.test,
 }

@@ -18,8 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import introspect_llama
+
 STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
-RECORD = ".files.json"
+RECORD, FACTS = ".files.json", ".introspect.json"
 
 
 class BuildError(Exception):
@@ -130,7 +132,7 @@ def stat_of(directory: Path) -> dict[str, list[int]]:
     """Size, mtime and inode of every installed file."""
     found = {}
     for path in sorted(directory.rglob("*")):
-        if path.is_file() and path.name not in (RECORD, ".stamp", "BUILD.json"):
+        if path.is_file() and path.name not in (RECORD, FACTS, ".stamp", "BUILD.json"):
             info = path.lstat()
             found[str(path.relative_to(directory))] = [info.st_size, info.st_mtime_ns, info.st_ino]
     return found
@@ -148,9 +150,8 @@ def install(spec: dict[str, Any], built: Path) -> None:
             shutil.copy2(path, beside / "bin" / path.name, follow_symlinks=False)
     for path in [beside, *beside.rglob("*")]:
         os.chown(path, 0, 0, follow_symlinks=False)
-    subprocess.run(
-        [beside / "bin" / spec["targets"][0], "--version"], check=True, capture_output=True
-    )
+    known = introspect_llama.facts(str(beside / "bin" / spec["targets"][0]))
+    (beside / FACTS).write_text(json.dumps(known))
     (beside / RECORD).write_text(json.dumps(stat_of(beside)))
     (beside / "BUILD.json").write_text(json.dumps(spec["inputs"], indent=1, sort_keys=True))
     os.sync()
@@ -172,18 +173,22 @@ def check(dest: str) -> int:
         return 0
     have = stat_of(place)
     names = sorted(set(wanted) | set(have))
-    print(
-        json.dumps(
-            {
-                "wrong": [
-                    f"{place / n}: {'changed' if n in have else 'missing'}"
-                    for n in names
-                    if wanted.get(n) != have.get(n)
-                ]
-            }
-        )
-    )
+    wrong = [
+        f"{place / n}: {'changed' if n in have else 'missing'}"
+        for n in names
+        if wanted.get(n) != have.get(n)
+    ]
+    print(json.dumps({"wrong": wrong, "unread": unread(place)}))
     return 0
+
+
+def unread(place: Path) -> list[str]:
+    """The file of what the build knows, when it is absent (an older build) or no such file."""
+    try:
+        whole = "flags" in json.loads((place / FACTS).read_text())
+    except (OSError, ValueError):
+        whole = False
+    return [] if whole else [str(place / FACTS)]
 
 
 def main(argv: list[str]) -> int:
@@ -200,7 +205,7 @@ def main(argv: list[str]) -> int:
         check_program(built / spec["targets"][0], spec)
         progress.say("installing")
         install(spec, built)
-    except (BuildError, OSError, subprocess.CalledProcessError) as error:
+    except (BuildError, OSError, introspect_llama.NoServer) as error:
         progress.say("failed", f"{error}")
         print(f"build: {error}", file=sys.stderr)
         return 1

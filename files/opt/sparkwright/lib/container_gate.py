@@ -23,14 +23,18 @@ def say(line: str) -> None:
     print(f"container_gate: {line}", flush=True)
 
 
-def docker(*words: str, limit_s: float = ANSWER_S) -> tuple[int, str]:
+def docker(*words: str, limit_s: float | None = None) -> tuple[int, str]:
     """Exit status and output of a docker command; 124 when it did not answer."""
     try:
         done = subprocess.run(
-            ["docker", *words], capture_output=True, text=True, timeout=limit_s, check=False
+            ["docker", *words],
+            capture_output=True,
+            text=True,
+            timeout=limit_s or ANSWER_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        return 124, f"docker did not answer within {limit_s:g} s"
+        return 124, f"docker did not answer within {limit_s or ANSWER_S:g} s"
     return done.returncode, (done.stdout + done.stderr).strip()
 
 

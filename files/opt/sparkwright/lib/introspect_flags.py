@@ -130,12 +130,14 @@ class FlagReader(Values):
         if pair := "BooleanOptionalAction" in action:
             names = [*names, *_negations(names, self._pairs)]
         bare = pair or action in ("store_true", "store_false", "help", "count", "version")
-        choices = given.get("choices")
+        choices, text = given.get("choices"), str(given.get("help") or "")
+        if given.get("deprecated") is True and "deprecated" not in text.lower():
+            text = f"Deprecated. {text}".strip()
         for name in names:
             self.flags[name] = {
                 "choices": None if choices is None else [str(choice) for choice in choices],
                 "value": False if bare else None if nargs in ("?", "*") else True,
-                "help": str(given.get("help") or ""),
+                "help": text,
             }
 
 

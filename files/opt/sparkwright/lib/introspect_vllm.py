@@ -88,10 +88,11 @@ def attention_backends(package: Package) -> list[str]:
     parts = node.body if isinstance(node, ast.ClassDef) else []
     targets = [part.targets[0] for part in parts if isinstance(part, ast.Assign)]
     names = {t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper()}
-    auto = re.search(
-        r"def validate_backend_before.*?\n\n", package.text("config/attention.py"), re.S
-    )
-    return sorted(names | ({"AUTO"} if auto and '== "auto"' in auto[0] else set()))
+    config = package.module("vllm.config.attention")
+    setting = package.find(config, "AttentionConfig") if config else None
+    reader = package.method(setting, "validate_backend_before") if setting else None
+    takes = {constant(node) for node in ast.walk(reader.node)} if reader else set()
+    return sorted(names | ({"AUTO"} if "auto" in takes else set()))
 
 
 def version_of(root: Path) -> str:

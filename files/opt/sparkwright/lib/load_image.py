@@ -141,17 +141,27 @@ def prune(spec: dict[str, Any]) -> None:
     """
     records = sorted(Path(spec["stamp"]).parent.glob("*.json"), key=lambda p: -p.stat().st_mtime)
     others = [path for path in records if path.name not in spec["stay"]]
+    # One image can have two digests: of two registries, of an index and its manifest.
+    used = {image_of(path) for path in records if path not in others}
     for path in others[max(spec["keep"] - 1, 0) :]:
-        try:
-            name = json.loads(path.read_text())["id"]
-        except (ValueError, KeyError):
-            name = ""
-        done = subprocess.run(
-            ["docker", "image", "rm", name], capture_output=True, text=True, check=False
-        )
-        print(f"old image {name}: {(done.stdout + done.stderr).strip()}")
-        if done.returncode == 0 or "No such image" in done.stderr:
+        if image_of(path) in used or removed(image_of(path)):
             path.unlink()
+
+
+def image_of(path: Path) -> str:
+    """The id that a record names; "" when it cannot be read."""
+    try:
+        return str(json.loads(path.read_text())["id"])
+    except (ValueError, KeyError):
+        return ""
+
+
+def removed(name: str) -> bool:
+    """Remove one image; whether it is gone."""
+    argv = ["docker", "image", "rm", name]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    print(f"old image {name}: {(done.stdout + done.stderr).strip()}")
+    return done.returncode == 0 or "No such image" in done.stderr or not name
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def verify(spec: dict[str, Any], beside: Path, uv: Uv) -> None:
     shutil.rmtree(spec["cache"])
     (beside / ".lock").unlink(missing_ok=True)  # uv's, writable for all
     if wrong:
-        raise InstallError(" | ".join(text.replace(str(beside), spec["dest"]) for text in wrong))
+        raise InstallError(" | ".join(wrong))
 
 
 def introspect(venv: Path) -> None:

@@ -27,8 +27,8 @@ def run_all(venv: Path, checks: dict[str, Any], uv: list[str], run: Run) -> list
     """
     site = site_of(venv)
     return [
-        *_torch(site, checks["cuda"]),
-        *_libraries(site, checks["cuda"]),
+        *torch_is_for(site, checks["cuda"]),
+        *linked_with(site, checks["cuda"]),
         *_equal(site, checks["equal"]),
         *_closed(venv, checks["missing_ok"], uv, run),
         *_imports(venv, checks["imports"], run),
@@ -54,7 +54,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _torch(site: Path, cuda: str | None) -> Iterator[str]:
+def torch_is_for(site: Path, cuda: str | None) -> Iterator[str]:
     """torch.version.cuda, read from its file: torch 2.x writes it there as a literal."""
     path = site / "torch/version.py"
     if not path.is_file():
@@ -77,10 +77,10 @@ def _torch(site: Path, cuda: str | None) -> Iterator[str]:
         )
 
 
-def _libraries(site: Path, cuda: str | None) -> Iterator[str]:
-    """vllm._C must be linked with the CUDA runtime that torch has."""
-    modules = sorted(site.glob("vllm/_C*.so"))
-    if not modules:
+def linked_with(site: Path, cuda: str | None) -> Iterator[str]:
+    """vllm._C and its kin must be linked with the CUDA runtime that torch has."""
+    modules = sorted(site.glob("vllm/*.so"))
+    if not any(path.name.startswith("_C") for path in modules):
         yield f"{site}/vllm/_C*.so: is not there; this vllm has no compiled part for this machine"
     found: set[str] = set()
     for path in modules:
@@ -94,7 +94,7 @@ def _libraries(site: Path, cuda: str | None) -> Iterator[str]:
             wanted = f"libcudart.so.{cuda}" if cuda else "no libcudart"
             yield f"{path}: is linked with {name}, not {wanted}; take the vllm wheel of that CUDA"
     if modules and cuda and not found:
-        yield f"{modules[0]}: is not linked with libcudart; take a vllm wheel for CUDA {cuda}"
+        yield f"{modules[0]}: is not linked with libcudart; take the vllm wheel of CUDA {cuda}"
 
 
 def needed(path: Path) -> list[str]:

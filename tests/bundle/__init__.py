@@ -1,0 +1,1 @@
+"""Tests of the air gap's laptop side: needs, lock, bundle, verify."""

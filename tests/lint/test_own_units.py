@@ -1,0 +1,72 @@
+"""Units that sparkwright renders are clean, whatever is in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkwright.lint import builds
+from sparkwright.lint.catalog import catalog
+from sparkwright.lint.context import Build, Context, newest
+from sparkwright.lint.findings import Verdict
+from sparkwright.lint.model import Kind
+from sparkwright.lint.parse import systemd
+from sparkwright.lint.run import lint_text, lint_unit
+from sparkwright.lint.text import of_file
+from sparkwright.paths import PROJECT
+from sparkwright.quoting import environment, exec_line
+
+GOLDEN = sorted((PROJECT / "tests/golden").glob("*.service"))
+# systemd's own limits apart, any text; quoting.py refuses what systemd cannot carry.
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cn"], exclude_characters="\0"), max_size=30)
+
+
+def context(path: Path) -> Context:
+    """The build that a golden unit was rendered for; an image's is not known."""
+    made = replace(newest(), own=True)
+    profile = path.name.removesuffix(".service").partition(".")[2]
+    if profile == "stock-0.17.1":
+        return replace(made, vllm=Build(builds.for_version("0.17.1")), told=True)
+    if profile == "stock":
+        return replace(made, vllm=Build(catalog().newest), told=True)
+    return made
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden_unit_has_no_block(path: Path) -> None:
+    found = lint_unit(path.read_text(), context(path), path.name)
+    assert [item for item in found if item.verdict is Verdict.BLOCK] == []
+
+
+def test_an_unknown_flag_in_a_unit_of_ours_is_found() -> None:
+    path = next(path for path in GOLDEN if path.name.endswith(".stock.service"))
+    text = path.read_text().replace("--gpu-memory-utilization", "--gpu-memory-utilisation")
+    found = lint_unit(text, context(path), path.name)
+    assert "unknown-flag" in {item.rule for item in found if item.verdict is Verdict.BLOCK}
+
+
+def unit(words: list[str], value: str) -> str:
+    """A unit with these words and this value, quoted as sparkwright quotes them."""
+    parts = [environment("SETTING", value), f"ExecStart={exec_line(['/opt/x', *words])}"]
+    return "\n".join(["[Service]", *parts]) + "\n"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=5), TEXT)
+def test_rendered_words_come_back(words: list[str], value: str) -> None:
+    lines = systemd.read(of_file(unit(words, value), "x.service"))
+    parts = next(systemd.exec_lines(lines.directives[1].value)).words
+    assert [systemd.plain(part.text) for part in parts[1:]] == words
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=5), TEXT)
+def test_quoting_is_clean(words: list[str], value: str) -> None:
+    """An x before each: a word that begins with ~, { or # is a mistake of its own."""
+    text = unit([f"x{word}" for word in words], f"x{value}")
+    report = lint_text("x.service", text, newest(), Kind.UNIT)
+    assert [f for f in report.findings if f.verdict is Verdict.BLOCK] == []
