@@ -41,7 +41,8 @@ class Apt:
 
         + status: what the machine has, as dpkg writes it
         """
-        for name in ("state/lists/partial", "cache/archives/partial", "log", "etc", "keys"):
+        etc = [f"etc/{name}.d" for name in ("sources.list", "preferences", "trusted.gpg")]
+        for name in ("state/lists/partial", "cache/archives/partial", "log", "keys", *etc):
             (self.home / name).mkdir(parents=True, exist_ok=True)
         (self.home / "status").write_text(status)
         (self.home / "apt.conf").write_text(self._config())
@@ -79,7 +80,7 @@ class Apt:
 
     def install(self, words: Sequence[str], *options: str) -> subprocess.CompletedProcess[str]:
         """`apt-get install` of what is not there, without recommended packages."""
-        common = ("-qq", "--yes", "--no-install-recommends", "--no-upgrade")
+        common = ("-q", "--yes", "--no-install-recommends", "--no-upgrade")
         return self.run("apt-get", *common, *options, "install", *words)
 
 

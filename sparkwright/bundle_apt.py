@@ -61,8 +61,8 @@ def wrong(
     for name in FILES:
         try:
             texts[name] = (folder / name).read_bytes()
-        except OSError as error:
-            found.append((name, str(error.strerror)))
+        except FileNotFoundError:
+            found.append((name, "is missing"))
     if found:
         return found
     packages = packages_text(debs)

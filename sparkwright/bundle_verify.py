@@ -55,9 +55,11 @@ class Verifying:
         files = set(tree(self.top))
         self._required(files)
         wheels = self._wheels(files, manifest)
+        signed = self._signature()
         self._rest(files, manifest)
         self._foreign(files, manifest)
-        self._packages(files)
+        if signed and not any(name.startswith("apt/") for name in self.named):
+            self._packages()
         if not len(self.problems):
             tell(f"{len(wheels)} wheels: asking uv to resolve them without an index")
             for where, what in unresolved(self.top, self.inputs.needs):
@@ -156,17 +158,22 @@ class Verifying:
         for path in sorted(files - {entry.path for entry in manifest.files}):
             self.add(path, "does not belong to the bundle", "remove it")
 
-    def _packages(self, files: set[str]) -> None:
-        needs, debs = self.inputs.needs, self.inputs.debs
+    def _signature(self) -> bool:
+        """Whether the fleet's key vouches for the packages' index."""
         fingerprint = None
         try:
             fingerprint = load_key(self.key).fingerprint if self.key.exists() else None
         except SparkwrightError as error:
             where, _, what = str(error).partition(": ")
             self.problems.add(where, what)
-        found = wrong(self.top / "apt", debs, needs.target, fingerprint)
+        inputs = self.inputs
+        found = wrong(self.top / "apt", inputs.debs, inputs.needs.target, fingerprint)
         for name, what in found:
             self.add(f"apt/{name}", what)
-        if not found and not any(name.startswith("apt/") for name in self.named):
-            for what in apt_problems(self.top / "apt", needs, debs, self.inputs.status):
-                self.problems.add(f"{self.top}/apt", what, "run: sparkwright lock --debs SPARK")
+        return not found
+
+    def _packages(self) -> None:
+        """Whether the packages are enough."""
+        folder, inputs = self.top / "apt", self.inputs
+        for what in apt_problems(folder, inputs.needs, inputs.debs, inputs.status):
+            self.problems.add(str(folder), what, "run: sparkwright lock --debs SPARK")

@@ -39,6 +39,4 @@ def owned(ports: State, containers: State) -> State:
 def _named(holder: str, scopes: dict[str, str], published: str | None) -> str:
     for scope, unit in scopes.items():
         holder = holder.replace(scope, unit)
-    if published and holder.startswith("docker-proxy "):
-        return holder.replace("docker.service", published)
-    return holder
+    return holder.replace("docker.service", published) if published else holder

@@ -132,5 +132,5 @@ def gpu_mode(wanted: str, info: State, cdi: State) -> str:
     # Docker 28.3 lists the devices; before that, it says where it looks if CDI is on at all.
     listed = CDI_DEVICE in devices
     dirs = tuple(f"{place.rstrip('/')}/" for place in engine.get("CDISpecDirs") or [])
-    spec = bool(dirs) and any(path.startswith(dirs) for path in files)
+    spec = any(path.startswith(dirs) for path in files)
     return "cdi" if listed or spec else "none"

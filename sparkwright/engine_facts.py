@@ -164,9 +164,8 @@ def _is_option(word: str) -> bool:
 
 def _is_switch(follower: str | None, facts: EngineFacts) -> bool:
     """llama.cpp has no positional words; vLLM has one, the model, which is none of these."""
-    if follower is None:
-        return False
-    return facts.engine == "llama.cpp" or follower.lower() in SWITCH_WORDS
+    known = follower is not None and follower.lower() in SWITCH_WORDS
+    return known or (follower is not None and facts.engine == "llama.cpp")
 
 
 def _unknown(name: str, word: str, facts: EngineFacts) -> str:
@@ -194,7 +193,8 @@ def _bad_value(
         added = any(part.startswith(plugin) for part in argv)
         known, what = (None if added else names or None), "has"
     elif name.endswith("-backend") and facts.engine == "vllm":
-        value = value.lower().replace("-", "_")
+        same = {text.lower().replace("-", "_"): text for text in known or ()}  # in any case
+        value = same.get(value.lower().replace("-", "_"), value)
     if known is not None and value not in known:
         close = _close(value, known)
         yield f"{word} {value}: {facts.title} {what} {', '.join(known)}{close}"

@@ -20,6 +20,7 @@ from sparkwright.paths import LIB, RUN
 from sparkwright.preflight_seen import OURS
 from sparkwright.resources import Command, quote, write_file
 from sparkwright.site import UNIT_DIR, Planned
+from sparkwright.unit_lint import linted
 
 
 @operation()
@@ -37,14 +38,15 @@ def served(item: Planned, all_items: Sequence[Planned], place: Place) -> Command
     """
 
     found = serving.seen(ask(current_host, serving.probes(item, place)))
-    launch = serving.launched(item, place, found)[1]
-    if launch.refused:
-        wrong = [f"{item.unit}: {what}" for what in launch.refused]
+    have, launch = serving.launched(item, place, found)
+    service = serving.service_of(item, all_items, place, found)
+    wanted = serve_plan.plan(item, service, found)
+    # A unit that is as wanted was judged when it was written.
+    if refused := launch.refused or (wanted.drift and linted(service, have.facts)):
+        wrong = [f"{item.unit}: {what}" for what in refused]
         report.drift(current_host, wrong)
         yield failing("\n".join([*wrong, f"{item.unit}: was not touched"]))
         return
-    service = serving.service_of(item, all_items, place, found)
-    wanted = serve_plan.plan(item, service, found)
     if not wanted.drift:
         current_host.noop(f"{service.name} runs {service.digest}")
         return

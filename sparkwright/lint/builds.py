@@ -47,7 +47,7 @@ def of_venv(place: str) -> EngineFacts:
     kept = Path(place) / ".introspect.json"
     if kept.is_file():
         return read_facts(kept.read_text())
-    return _introspect([place])
+    return read_facts(_printed([place]))
 
 
 def of_profile(name: str, prefix: Path = PREFIX) -> EngineFacts:
@@ -81,10 +81,10 @@ def learn(path: str) -> EngineFacts:
             raise SparkwrightError(
                 f"--learn {path}: holds no vllm package; name its wheel or sdist"
             )
-        found = _introspect(["--package", str(packages[0].parent)])
-        store().mkdir(parents=True, exist_ok=True)
-        kept = store() / f"{found.version}.json"
-        kept.write_text(_printed(["--package", str(packages[0].parent)]))
+        printed = _printed(["--package", str(packages[0].parent)])
+    found = read_facts(printed)
+    store().mkdir(parents=True, exist_ok=True)
+    (store() / f"{found.version}.json").write_text(printed)
     return found
 
 
@@ -124,12 +124,8 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
                 yield member.name, member.size, opened
 
 
-def _introspect(words: list[str]) -> EngineFacts:
-    return read_facts(_printed(words))
-
-
 def _printed(words: list[str]) -> str:
-    argv = [sys.executable, "-I", str(INTROSPECT), *words]
+    argv = [sys.executable, "-E", "-s", str(INTROSPECT), *words]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 - our own program
     if done.returncode != 0:
         raise SparkwrightError(f"{words[-1]}: {done.stderr.strip()[-300:]}")

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from sparkwright.engine_facts import EngineFacts
 from sparkwright.lint import documents, kinds, source
-from sparkwright.lint.context import Context
+from sparkwright.lint.context import Build, Context, newest
 from sparkwright.lint.documents import Files
 from sparkwright.lint.findings import Finding, Verdict
 from sparkwright.lint.model import Document, Kind
@@ -88,10 +89,21 @@ def _dropins(files: Files) -> None:
             files.dropins.setdefault(unit.unit_name(path), []).extend(lines.directives)
 
 
-def lint_unit(text: str, ctx: Context, name: str = "unit.service") -> list[Finding]:
+def lint_unit(text: str, facts: EngineFacts | None, name: str = "unit.service") -> list[Finding]:
     """Findings of a unit of ours, for a converge: notes are left out.
 
+    + facts: of the engine that it starts, as installed on the machine; None when it is not known
     + name: the unit's file name
     """
-    report = lint_text(name, text, ctx, Kind.UNIT)
+    report = lint_text(name, text, own_context(facts), Kind.UNIT)
     return [item for item in report.findings if item.verdict is not Verdict.NOTE]
+
+
+def own_context(facts: EngineFacts | None) -> Context:
+    """The context of a file of our own making, on a build that is known or not."""
+    ctx = replace(newest(), own=True)
+    if facts is None:
+        return ctx
+    if facts.engine == "vllm":
+        return replace(ctx, vllm=Build(facts), told=True)
+    return replace(ctx, llama=Build(facts))

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -217,4 +218,4 @@ class Place:
     def verify(self, fast: bool = False) -> list[str]:
         """What verify says, without the bundle's own path."""
         lines = verify(self.bundle, self.inputs(), self.key, fast, self.said.append)
-        return [line.replace(f"{self.bundle}", "B") for line in lines]
+        return [re.sub(rf"^{self.bundle}(?=[/:])", "B", line) for line in lines]

@@ -107,13 +107,6 @@ def test_context_against_a_models_config(tmp_path: Path) -> None:
     assert cli_lint.main(["--model-config", str(config), path]) == 1
 
 
-# A package as small as the introspection reads: variables, and one flag that only it has.
-PACKAGE = {
-    "vllm/__init__.py": "",
-    "vllm/envs.py": "environment_variables = {'VLLM_NEW_ONE': lambda: None}\n",
-}
-
-
 def wheel(path: Path, files: dict[str, str]) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
@@ -126,6 +119,19 @@ def test_learning_refuses_what_is_no_vllm(tmp_path: Path, monkeypatch: pytest.Mo
     wheel(path, {"other/__init__.py": ""})
     with pytest.raises(SparkwrightError, match="holds no vllm"):
         builds.learn(str(path))
+
+
+def test_a_learned_build_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    facts = {"engine": "vllm", "build": "stock", "version": "9.9.9", "env": {}, "deprecated": {}}
+    facts |= {"flags": {"port": {"choices": None, "value": True}}, "reasoning_parsers": []}
+    facts |= {"tool_parsers": [], "attention_backends": []}
+    monkeypatch.setattr(builds, "_printed", lambda words: json.dumps(facts))
+    path = tmp_path / "vllm-9.9.9.whl"
+    wheel(path, {"vllm/envs.py": "", "vllm/data.bin": "no Python"})
+    assert cli_lint.main(["--learn", str(path)]) == 0
+    assert builds.for_version("vllm==9.9.9").flags.keys() == {"port"}
+    assert cli_lint.main(["--for", "9.9.9", script(tmp_path, GOOD)]) == 1
 
 
 def test_unpacking_stays_in_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

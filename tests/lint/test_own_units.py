@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkwright.engine_facts import EngineFacts
 from sparkwright.lint import builds
-from sparkwright.lint.catalog import catalog
-from sparkwright.lint.context import Build, Context, newest
+from sparkwright.lint.context import newest
 from sparkwright.lint.findings import Verdict
 from sparkwright.lint.model import Kind
 from sparkwright.lint.parse import systemd
@@ -25,27 +24,23 @@ GOLDEN = sorted((PROJECT / "tests/golden").glob("*.service"))
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cn"], exclude_characters="\0"), max_size=30)
 
 
-def context(path: Path) -> Context:
-    """The build that a golden unit was rendered for; an image's is not known."""
-    made = replace(newest(), own=True)
+def facts(path: Path) -> EngineFacts | None:
+    """The build that a golden unit was rendered for; an image's and a nightly's are not known."""
     profile = path.name.removesuffix(".service").partition(".")[2]
-    if profile == "stock-0.17.1":
-        return replace(made, vllm=Build(builds.for_version("0.17.1")), told=True)
-    if profile == "stock":
-        return replace(made, vllm=Build(catalog().newest), told=True)
-    return made
+    versions = {"stock-0.17.1": "0.17.1", "stock": "0.33.0"}
+    return builds.for_version(versions[profile]) if profile in versions else None
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_golden_unit_has_no_block(path: Path) -> None:
-    found = lint_unit(path.read_text(), context(path), path.name)
+    found = lint_unit(path.read_text(), facts(path), path.name)
     assert [item for item in found if item.verdict is Verdict.BLOCK] == []
 
 
 def test_an_unknown_flag_in_a_unit_of_ours_is_found() -> None:
     path = next(path for path in GOLDEN if path.name.endswith(".stock.service"))
     text = path.read_text().replace("--gpu-memory-utilization", "--gpu-memory-utilisation")
-    found = lint_unit(text, context(path), path.name)
+    found = lint_unit(text, facts(path), path.name)
     assert "unknown-flag" in {item.rule for item in found if item.verdict is Verdict.BLOCK}
 
 

@@ -114,6 +114,7 @@ def test_an_image_for_another_machine_or_driver(image: dict[str, Any], told: str
 @pytest.mark.parametrize(
     ("key", "version"),
     [
+        ("cuda_min", "9.2"),
         ("cuda_min", "12.9"),
         ("cuda_min", "13.0"),
         ("cuda_min_driver", "580.95.05"),

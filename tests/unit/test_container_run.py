@@ -129,6 +129,14 @@ def test_a_page_knows_the_models_and_keeps_its_data() -> None:
     assert not [word for word in words if "TIKTOKEN" in word]
 
 
+def test_a_page_is_no_model_whoever_serves_it() -> None:
+    container = dataclasses.replace(WEB, command=("/app/llama-server", "--port", "{port}"), port=0)
+    words = argv(served(container, recipe={"flags": {}}))
+    assert words[words.index("--entrypoint") :] == (
+        "--entrypoint", "/app/llama-server", NAMED, "--port", "8080",
+    )  # fmt: skip
+
+
 def test_an_account_that_the_image_does_not_know_has_a_name_and_a_home() -> None:
     words = argv(served())
     assert {"USER=llm", "LOGNAME=llm", "HOME=/srv/sparkwright/cache/llm-tiny"} <= {*words}

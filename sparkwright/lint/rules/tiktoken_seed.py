@@ -186,7 +186,7 @@ def unknown_tiktoken_variable(doc: Document, ctx: Context) -> Iterator[Found]:
     for item in assignments(doc):
         known = (*HARMONY, "TIKTOKEN_CACHE_DIR")
         if item.name.startswith("TIKTOKEN_") and item.name not in known:
-            if re.search(rf"\$\{{?{item.name}\b", doc.text):
+            if re.search(rf"\$\{{?{re.escape(item.name)}\b", doc.text):
                 continue
             near = nearest(item.name, known) if item.name != "TIKTOKEN_OFFLINE" else ""
             fix = near if near.startswith("did") else f"remove it; {_TWO}"

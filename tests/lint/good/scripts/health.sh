@@ -6,5 +6,5 @@ for i in $(seq 1 60); do
   fi
   sleep 5
 done
-pgrep -af "vllm serve" || true
+if ! pgrep -af "vllm serve"; then echo "it is not even running"; fi
 exit 1
