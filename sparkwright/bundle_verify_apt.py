@@ -44,4 +44,7 @@ def simulated(folder: Path, needs: Needs, status: str) -> list[str]:
         done = apt.install(needs.packages, "--simulate")
         if done.returncode:
             return unmet_lines(done.stdout) or [told(done.stderr)]
-        return [f"apt would remove {name}" for name in removed(done.stdout)]
+        # A simulation does not look at the index's file names and hashes.
+        listed = apt.install(needs.packages, "--print-uris")
+        broken = [told(listed.stderr)] if listed.returncode else []
+        return broken + [f"apt would remove {name}" for name in removed(done.stdout)]

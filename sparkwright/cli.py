@@ -6,26 +6,18 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from types import FrameType
 
-from sparkwright import cli_bundle, cli_check, cli_converge, cli_lint, cli_lock
 from sparkwright.errors import SparkwrightError
 
-COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
-    "bundle": (
-        cli_bundle.main,
-        "fill a directory with everything that an air gap needs, or verify one (bundle verify DIR)",
-    ),
-    "check": (
-        cli_check.main,
-        "say what differs, change nothing (exit 0 in sync, 1 drift, 2 error)",
-    ),
-    "converge": (cli_converge.main, "make the machines be as the fleet file says"),
-    "lint": (
-        cli_lint.main,
-        "say what programs in units, scripts, recipes really get (exit 0 clean, 1 BLOCK, 2 error)",
-    ),
-    "lock": (cli_lock.main, "resolve and record what a converge needs from outside"),
+# name -> what it does; the module is sparkwright/cli_<name>.py.
+COMMANDS: dict[str, str] = {
+    "bundle": "fill a directory with everything that an air gap needs, or verify one",
+    "check": "say what differs, change nothing (exit 0 in sync, 1 drift, 2 error)",
+    "converge": "make the machines be as the fleet file says",
+    "lint": "say what programs in units, scripts, recipes really get (exit 0 clean, 1 BLOCK)",
+    "lock": "resolve and record what a converge needs from outside",
 }
 
 
@@ -37,12 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="sparkwright", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, text) in COMMANDS.items():
+    for name, text in COMMANDS.items():
         commands.add_parser(name, help=text, add_help=False)
     chosen = parser.parse_args(words[:1]).command
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return COMMANDS[chosen][0](words[1:])
+        return command(chosen)(words[1:])
     except SparkwrightError as error:
         print(error, file=sys.stderr)
         return 2
@@ -52,6 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
+
+
+def command(name: str) -> Callable[[Sequence[str]], int]:
+    """A command's main function; only its own module is loaded, some bring large libraries."""
+    found: Callable[[Sequence[str]], int] = import_module(f"sparkwright.cli_{name}").main
+    return found
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

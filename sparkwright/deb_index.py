@@ -63,16 +63,21 @@ def parse(text: str) -> list[dict[str, str]]:
 
 
 def render(paragraphs: Iterable[Paragraph], keys: Sequence[str]) -> str:
-    """Paragraphs with these fields only, in this order; an empty field is left out."""
+    """Paragraphs with these fields only, in this order; an empty field is left out.
+
+    A blank line ends the last one, too: without it apt 2.6 says "Internal parsing error" of it.
+    """
     texts = ("".join(f"{k}: {p[k]}\n" for k in keys if p.get(k)) for p in paragraphs)
-    return "\n".join(texts)
+    return "".join(f"{text}\n" for text in texts)
 
 
 def debs_of(listing: str) -> list[Deb]:
     """The packages of a locked listing, sorted by name. Raises ValueError, KeyError."""
     found = [
         Deb(
-            p["Package"], p["Version"], p["Architecture"], p["Filename"].rsplit("/", 1)[-1],
+            p["Package"], p["Version"], p["Architecture"],
+            # Not as upstream's pool names it: some carry the epoch as %3a, which is quoted again.
+            f"{p['Package']}_{p['Version'].split(':')[-1]}_{p['Architecture']}.deb",
             int(p["Size"]), p["SHA256"], p["Url"], p,
         )
         for p in parse(listing)

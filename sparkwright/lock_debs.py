@@ -36,7 +36,7 @@ from sparkwright.fleet import Fleet
 from sparkwright.lock_machine import STATUS as STATUS_FILE
 from sparkwright.lock_machine import lay_out, machine_files, sources_named
 from sparkwright.needs import CUDA_KEY, Needs
-from sparkwright.needs_parts import CUDA
+from sparkwright.needs_parts import CUDA, base_name
 from sparkwright.paths import FILES
 from sparkwright.site import need
 
@@ -146,7 +146,8 @@ def _paragraphs(apt: Apt, uris: Mapping[str, str]) -> list[Paragraph]:
     found: dict[tuple[str, str, str], Paragraph] = {}
     for p in parse(shown.stdout):
         key = (p["Package"], p["Version"], p["Architecture"])
-        if key in wanted and p.get("SHA256") and unquote(wanted[key]).endswith(p["Filename"][-40:]):
+        same = key in wanted and base_name(wanted[key]) == base_name(p["Filename"])
+        if same and p.get("SHA256"):
             found[key] = {**p, "Url": wanted[key]}
     lacking = sorted("_".join(key) for key in wanted.keys() - found.keys())
     if lacking:

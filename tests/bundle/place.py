@@ -50,7 +50,7 @@ class Place:
         self.lock: dict[str, Any] = {
             "format": 1, "hub": server.url, "artifacts": {}, "snapshots": {},
         }  # fmt: skip
-        self.serve = ["model", "page"]
+        self.serve: list[object] = ["model", "page"]
         self.settings: dict[str, Any] = dict(SETTINGS)
         self._files()
         self._wheels()

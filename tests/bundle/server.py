@@ -97,7 +97,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Not printed."""
 
     def do_GET(self) -> None:
-        path = unquote(self.path.split("?")[0])
+        path = unquote(self.path.split("?")[0]).replace("/./", "/")
         up, faults = self.upstream, self.upstream.faults
         up.requests.append((path, self.headers.get("Range")))
         up.tokens.append(self.headers.get("Authorization") or "")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sparkwright.cli import COMMANDS
+from sparkwright.cli import COMMANDS, main
 from sparkwright.fleet_settings import settings_defaults
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -155,7 +155,7 @@ def test_sparkwright_commands_and_their_options_exist(
     for command, rest in re.findall(typed, text, re.M):
         assert command in COMMANDS
         with pytest.raises(SystemExit):
-            COMMANDS[command][0](["--help"])
+            main([command, "--help"])
         shown = capsys.readouterr().out
         for option in re.findall(r"--[a-z-]+", rest):
             assert option in shown

@@ -74,3 +74,36 @@ def platform_tag(doc: Document, ctx: Context) -> Iterator[Found]:
                         word.at, f"no compiled wheel has the tag {text}",
                         f"write --platform manylinux_2_17_{arch} (and up to 2_39)", sees=text,
                     )  # fmt: skip
+
+
+_UNCHECKED: Final = re.compile(
+    r"AllowUnauthenticated|--allow-unauthenticated|AllowInsecureRepositories"
+    r"|Check-Valid-Until=(?:false|0)|Check-Date=(?:false|0)"
+)
+
+
+@file_rule(Verdict.WARN)
+def apt_unchecked(doc: Document, ctx: Context) -> Iterator[Found]:
+    """apt without its checks of signatures or dates, for every source.
+
+    "Release file is not valid yet" means that the clock is behind; TLS fails next. An unsigned
+    repository needs [trusted=yes] on its own line, not a switch for all of them.
+
+    Bad:
+        apt-get -o Acquire::Check-Date=false update
+
+    Good:
+        timedatectl set-ntp true && apt-get update
+
+    Source: hkjarral/AVA-AI-Voice-Agent-for-Asterisk#122, rickysarraf/apt-offline#164
+    """
+    for command in doc.commands:
+        for word in command.argv[1:] if command.name in ("apt", "apt-get") else ():
+            match = _UNCHECKED.search(word.shape)
+            if match:
+                date = "Check-" in match[0]
+                yield Found(
+                    word.at, f"{match[0]} switches a check off for every source",
+                    "set the clock right" if date else "sign it, or [trusted=yes] on its one line",
+                    sees=word.raw,
+                )  # fmt: skip

@@ -11,7 +11,7 @@ from sparkwright.lint.findings import Found, Verdict
 from sparkwright.lint.model import Assignment, Directive, Document, How
 from sparkwright.lint.parse.systemd import Piece, split
 from sparkwright.lint.registry import file_rule
-from sparkwright.lint.rules.systemd_reading import SYSTEMD
+from sparkwright.lint.rules.systemd_reading import SYSTEMD, assignments
 
 _ASSIGNED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 # Escapes that systemd's own syntax knows (systemd.syntax(7), "Escape sequences").
@@ -112,7 +112,7 @@ def environment_dropped(doc: Document, ctx: Context) -> Iterator[Found]:
 
 def _literal(doc: Document) -> Iterator[tuple[Assignment, str]]:
     """Assignments of files in which neither `$` nor `~` means anything."""
-    for item in doc.assignments:
+    for item in assignments(doc):
         if item.how in _LITERAL and item.value and item.name not in _EXPANDED:
             yield item, item.value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from sparkwright.lint.model import (
     Launch,
 )
 from sparkwright.lint.parse.systemd import Piece, exec_lines
+from sparkwright.lint.text import UNKNOWN
 
 SYSTEMD: Final = frozenset({Kind.UNIT, Kind.DROPIN})
 EXEC: Final = (
@@ -161,7 +162,9 @@ def whole_units(docs: Sequence[Document]) -> list[Unit]:
 def assignments(doc: Document) -> tuple[Assignment, ...]:
     """Every assignment of a file, those of `docker run -e` and of commands included."""
     of_launches = [item for launch in doc.launches for item in launch.env]
-    return tuple(dict.fromkeys([*doc.assignments, *of_launches]))
+    every = dict.fromkeys([*doc.assignments, *of_launches])
+    # A <stand-in> of an example is text that nobody knows.
+    return tuple(replace(i, value=None) if UNKNOWN in (i.value or "") else i for i in every)
 
 
 def of_a_user(doc: Document) -> bool:
