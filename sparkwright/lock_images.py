@@ -106,8 +106,9 @@ def resolve_image(item: Artifact, registry: ImageApi, update: bool) -> Artifact:
         digest=found.digest,
         size=found.size,
         image_id=found.image_id,
-        cuda_min=found.cuda_min,
-        # What belonged to the image before it: its file, and what somebody knew of its driver.
+        # What belonged to the image before it does not go on: what somebody knew of its driver,
+        # and its file.
+        cuda_min=found.cuda_min or (None if moved else item.cuda_min),
         archive=None if moved else item.archive,
         cuda_min_driver=None if moved else item.cuda_min_driver,
     )

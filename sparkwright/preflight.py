@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkwright import memory, serving
+from sparkwright import memory, serving, vllm_needs
 from sparkwright.errors import Problems, SparkwrightError
 from sparkwright.preflight_seen import Seen
 from sparkwright.site import Planned
@@ -14,6 +14,8 @@ from sparkwright.site import Planned
 GIB = 2**30
 # Free space for a build (source 176 MB and objects, measured) and two installed builds.
 BUILD_GIB = 2
+# A venv of vLLM 0.33.0 has 9.0 GB, one of 0.17.1 9.4 GB (measured); fetched wheels lie beside it.
+VENV_GIB = 12
 
 
 def check(data: Mapping[str, Any], items: Sequence[Planned], found: Seen) -> Problems:
@@ -124,9 +126,11 @@ def _disk(
     files = {f"{model.directory}/{f.path}": f.size for model in models for f in model.files}
     missing = sum(size for path, size in files.items() if held.get(path) != str(size))
     weights = f" ({missing / GIB:.1f} GiB of weights are missing)"
+    venvs = _new_venvs(data, found)
+    for_venvs = f" ({', '.join(venvs)} to be made)" if venvs else ""
     wanted = {
         "data_dir": (missing + data["min_free_gib"] * GIB, weights),
-        "prefix": (BUILD_GIB * GIB, ""),
+        "prefix": ((BUILD_GIB + VENV_GIB * len(venvs)) * GIB, for_venvs),
     }
     for key, (size, why) in wanted.items():
         disk = found.disks[key]
@@ -138,6 +142,14 @@ def _disk(
                 f"{disk.get('free', 0) / GIB:.1f} GiB free, {size / GIB:.1f} GiB are needed{why}",
                 f"free space, or move {key}",
             )
+
+
+def _new_venvs(data: Mapping[str, Any], found: Seen) -> list[str]:
+    """vLLM environments that are not there yet; what the lock lacks is said elsewhere."""
+    try:
+        return [e.name for e in vllm_needs.environments(data) if e.name not in found.venvs]
+    except SparkwrightError:
+        return []
 
 
 def _ports(items: Sequence[Planned], found: Seen, problems: Problems) -> None:

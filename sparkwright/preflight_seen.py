@@ -22,6 +22,7 @@ class Seen:
     """What a machine answered.
 
     + offset_s: the machine's clock less the laptop's, seconds
+    + venvs: finished vLLM environments, by directory name
     """
 
     host: State
@@ -32,6 +33,7 @@ class Seen:
     held: State
     ours: State
     offset_s: float
+    venvs: frozenset[str] = frozenset()
 
 
 def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
@@ -52,6 +54,7 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
         },
         {"kind": "run", "argv": OURS},
         container_ports.probe(),
+        {"kind": "listing", "pattern": f"{data['prefix']}/vllm/*/.stamp"},
     ]
 
 
@@ -76,7 +79,9 @@ def seen(states: Sequence[State], laptop_clock: float) -> Seen:
 
     + laptop_clock: the laptop's time at the middle of the round trip, seconds
     """
-    host, data, prefix, ports, gpu, units, held, ours, containers = states
+    host, data, prefix, ports, gpu, units, held, ours, containers, stamps = states
     disks = {"data_dir": data, "prefix": prefix}
     ports = container_ports.owned(ports, containers)
-    return Seen(host, disks, ports, gpu, units, held, ours, float(host["clock"]) - laptop_clock)
+    venvs = frozenset(path.rsplit("/", 2)[1] for path in stamps.get("paths", []))
+    offset_s = float(host["clock"]) - laptop_clock
+    return Seen(host, disks, ports, gpu, units, held, ours, offset_s, venvs)

@@ -223,6 +223,12 @@ def test_a_moved_tag_is_followed_only_when_asked_and_leaves_the_old_file_behind(
     assert resolve_image(old, registry, update=False) is old
     new = resolve_image(old, registry, update=True)
     assert (new.digest, new.archive, new.cuda_min_driver) == (MOVED, None, None)
+    silent = FakeRegistry(MOVED)
+    silent.answer = dataclasses.replace(silent.answer, cuda_min=None)
+    told = dataclasses.replace(old, cuda_min="12.8")
+    assert resolve_image(told, silent, update=True).cuda_min is None
+    silent.answer = dataclasses.replace(silent.answer, digest=DIGEST)
+    assert resolve_image(told, silent, update=True).cuda_min == "12.8"
     same = resolve_image(old, FakeRegistry(DIGEST), update=True)
     assert (same.archive, same.cuda_min_driver) == (ARCHIVE, "590.1")
 

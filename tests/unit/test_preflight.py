@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sparkwright import preflight_seen
+from sparkwright import preflight_seen, vllm_needs
 from sparkwright.preflight import BUILD_GIB, check
 from sparkwright.preflight_seen import Seen, probes, seen
 from sparkwright.units import MARKER
@@ -349,3 +350,17 @@ def test_held_files_are_listed_with_their_size(tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").write_bytes(b"x" * 7)
     assert answer(6, [dataclasses.replace(ITEM, weights=weights)]) == f"{tmp_path}/tiny.gguf\t7\n"
     assert answer(6, []) == ""
+
+
+@pytest.mark.parametrize(("there", "fine"), [(frozenset(), False), (frozenset({"eugr-ab"}), True)])
+def test_a_new_venv_needs_room(
+    monkeypatch: pytest.MonkeyPatch, there: frozenset[str], fine: bool
+) -> None:
+    made = SimpleNamespace(name="eugr-ab")
+    monkeypatch.setattr(vllm_needs, "environments", lambda data: [made])
+    disks = {**SPARK.disks, "prefix": {"free": 9 * GIB, "readonly": False}}
+    found = check(data(), [ITEM], dataclasses.replace(SPARK, disks=disks, venvs=there))
+    text = "/opt/sparkwright: 9.0 GiB free, 14.0 GiB are needed (eugr-ab to be made); "
+    assert [str(problem) for problem in found] == (
+        [] if fine else [f"{text}free space, or move prefix"]
+    )
