@@ -77,7 +77,7 @@ class Artifact:
     + url: where upstream has it; size in bytes; sha256 64 hex
     + commit, build_number: of an archive
     + fingerprint, packages: of an apt repository: its key (40 hex), package -> exact version
-    + listing: of debs: file with a paragraph for each package, relative to the lock, as sha256 says;
+    + listing: of debs: file with a paragraph for each package, relative to the lock; sha256 is its;
       status: what the machines have already, as dpkg writes it
     + requirements: of wheels: file with hashes, relative to the lock; sha256 is that file's
     + checks: of wheels: what its environment must fulfil (vllm_profiles.Checks, and `python`)

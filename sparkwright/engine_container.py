@@ -51,9 +51,9 @@ def installed(item: Planned, place: Place, states: Sequence[State]) -> Image:
     return Image(
         found.reference,
         read_facts(found.facts) if found.facts and found.reference != "absent" else None,
-        ":".join(numbers[:2]) if len(numbers) > 1 else "absent",
-        gpu_mode(place.gpus, info, cdi),
-        "unlimited" in numbers,
+        account=":".join(numbers[:2]) if len(numbers) > 1 else "absent",
+        gpus=gpu_mode(place.gpus, info, cdi),
+        memlock="unlimited" in numbers,
     )
 
 

@@ -20,6 +20,7 @@ STRICT = "fail-on-environ-validation"
 # of 3.5 and older does not (triton-lang/triton#8539; triton/backends/nvidia/compiler.py).
 TRITON = "lib/python3*/site-packages/triton/backends/nvidia/bin"
 PTXAS_NEW = "ptxas-blackwell"
+MADE = "made:"
 # Lines of a vLLM that serves nothing, or not what the recipe says, in every release from 0.17 on:
 # v1/engine/core.py and v1/engine/exceptions.py.
 BROKEN = (r"EngineCore (failed to start|encountered a fatal error)", r"\bEngineDeadError\b")
@@ -40,21 +41,27 @@ class Venv(Installed):
 
 
 def probes(item: Planned, place: Place) -> list[Spec]:
-    """Which venv is current for the profile, what it says of itself, and Triton's programs."""
+    """Which venv is current for the profile, what it says of itself, when it was made, and Triton's
+    programs."""
     current = f"{place.prefix}/vllm/{item.profile}"
     return [
         {"kind": "path", "path": current},
         {"kind": "path", "path": f"{current}/{FACTS}", "text": True},
-        {"kind": "run", "argv": ["sh", "-c", f"ls {current}/{TRITON}"]},
+        {
+            "kind": "run",
+            "argv": ["sh", "-c", f"stat -c {MADE}%Y-%i {current}/.stamp; ls {current}/{TRITON}"],
+        },
     ]
 
 
 def installed(item: Planned, place: Place, states: Sequence[State]) -> Venv:
     """The venv by its own name, not by the link: a switched link alone changes no process."""
-    text, programs = states[1].get("text", ""), states[2].get("out", "").split()
+    text, words = states[1].get("text", ""), states[2].get("out", "").split()
+    programs = [word for word in words if not word.startswith(MADE)]
     return Venv(
         states[0].get("target", "absent"),
         read_facts(text) if text else None,
+        made="".join(word for word in words if word.startswith(MADE)),
         old_triton="ptxas" in programs and PTXAS_NEW not in programs,
     )
 
@@ -67,7 +74,7 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
         f"{venv}/bin/vllm",
         "serve",
         *vllm_server.words(
-            item.recipe,
+            vllm_server.without_idle(item.recipe, found.facts),
             model=need(item.weights).directory,
             port=item.port,
             listen=item.listen,

@@ -49,10 +49,13 @@ class Installed:
 
     + build: what is part of the unit's digest; "absent" when nothing is there
     + facts: what it knows; None when that is not known (yet)
+    + made: which making of that build it is, where the running process does not tell: one that was
+      damaged and made again has the same name, and the process may have loaded the damage
     """
 
     build: str
     facts: EngineFacts | None = None
+    made: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from sparkwright.site import Planned
 GIB = 2**30
 # `docker run --pull never` came with 20.10 (docs.docker.com, release notes of the engine).
 DOCKER_MIN: Final = (20, 10)
-# Room for an image: what is pulled and what it unpacks to, as a multiple of the compressed size: our
-# allowance, not measured with a CUDA image.
+# Room for an image, pulled and unpacked, as a multiple of its compressed size: our allowance, not
+# measured with a CUDA image.
 ROOM: Final = 4
 ARCHES: Final = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}
 LOOK: Final = "see: systemctl status docker"

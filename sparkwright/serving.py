@@ -113,7 +113,7 @@ def service_of(item: Planned, all_items: Sequence[Planned], place: Place, found:
     service = _service(item, place, launch, tuple(plan.conflicts.get(item.unit, ())))
     parts = {
         "text": render_unit(service),
-        "build": have.build,
+        "build": f"{have.build} {have.made}".rstrip(),
         "manifest": stamped_manifest(found.stamp) if item.weights else None,
         "key": found.key.get("sha256") if item.api_key == "generate" else None,
     }

@@ -25,7 +25,7 @@ ARCHIVE = ImageArchive("http://upstream/image.tar", 3000, HASH)
 LLAMA = Container("lab-image", "openai", ("/app/llama-server",), 0, {}, "/health")
 WEB = Container("lab-image", "web", (), 8080, {"data": "/app/data"}, "/health")
 CONTAINER_PLACE = dataclasses.replace(PLACE, images={"lab-image": IMAGE}, gpus="auto")
-FOUND = Image(images.named(IMAGE), None, "998:997", "gpus", True)
+FOUND = Image(images.named(IMAGE), account="998:997", gpus="gpus", memlock=True)
 
 
 def served(container: Container = LLAMA, **changes: Any) -> Planned:

@@ -225,3 +225,14 @@ def test_asking_names_what_answers_and_expects_the_backends_lines() -> None:
     older = serving.question(item(GPT), PLACE, seen(*venv(STOCK_OLD)))
     assert "vllm#37030" in older["notes"][0]
     assert spec["asked"] != older["asked"]
+
+
+def test_a_venv_that_was_made_again_restarts_its_service() -> None:
+    """It was damaged: what the process has loaded of it nobody knows."""
+    wanted = item(GPT)
+    texts = [f"made:{when}-7\n{TRITON['out']}" for when in (100, 200)]
+    found = [seen(*venv(STOCK, "stock", {**TRITON, "out": text})) for text in texts]
+    one, two = (serving.service_of(wanted, [wanted], PLACE, answers) for answers in found)
+    assert one.argv == two.argv
+    assert one.env == two.env
+    assert one.digest != two.digest

@@ -1,4 +1,4 @@
-"""Wait until the engine answers 200 on its health path, or its main process is gone, or time is over.
+"""Wait until the engine answers 200 on its health path, its main process is gone, or time is over.
 
 Runs as the service user after the engine was started (ExecStartPost=), so that `systemctl start`
 returns when the model serves. /health is public with an API key too (llama-server's README).
