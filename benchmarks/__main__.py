@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import measure, site, weights
+from benchmarks import bundle, lint, measure, site, weights
 from benchmarks.ansible import Ansible
 from benchmarks.measure import Figure, Run, median, timed
 from sparkwright.paths import PROJECT
@@ -93,7 +93,8 @@ def main() -> int:
     try:
         # Not in /tmp: that may be memory, and weights are hashed on a disk.
         with TemporaryDirectory(dir=cache_dir()) as place:
-            hashed = weights.figures(Path(place))
+            hashed = [*weights.figures(Path(place)), *bundle.figures(Path(place))]
+            hashed += lint.figures(Path(place))
         with TemporaryDirectory(prefix="bench") as place:
             found = [*figures(Path(place)), *hashed]
     except (LabError, RuntimeError) as error:

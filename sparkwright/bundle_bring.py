@@ -65,8 +65,10 @@ class Bring:
         # The largest first: otherwise one connection ends long after the others.
         parts.sort(key=lambda item: -(item[0].want.size or 0))
         with Shown(sum(part.want.size or 0 for part, _ in parts), len(parts)) as progress:
-            work = partial(self._fetch, progress)
-            run_all(parts, work, self.jobs, self.stop, self.problems)
+            work, found = partial(self._fetch, progress), Problems()
+            run_all(parts, work, self.jobs, self.stop, found)
+        for problem in sorted(found, key=str):  # in whichever order they ended
+            self.problems.add(problem.where, problem.what, problem.hint)
         for image in images:
             if not self.stop.is_set() and not len(self.problems):
                 self._assemble(image)

@@ -122,7 +122,8 @@ class Verifying:
     def _wheels(self, files: set[str], manifest: Manifest | None) -> Mapping[str, str]:
         known = self.disk.wheels()
         listed = {entry.path for entry in manifest.files} if manifest else files
-        for path, what, artifact in wheel_problems(self.inputs.needs, known):
+        names = [path.removeprefix("wheels/") for path in listed if path.startswith("wheels/")]
+        for path, what, artifact in wheel_problems(self.inputs.needs, known, names):
             self.add(path, what, AGAIN, artifact)
         for name in sorted(known.values()):
             reason = foreign_wheel(name, self.inputs.needs)

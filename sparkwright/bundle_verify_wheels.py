@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -19,10 +19,12 @@ from sparkwright.needs_target import Target
 from sparkwright.wheel_sets import find_uv
 
 
-def wheel_problems(needs: Needs, known: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def wheel_problems(
+    needs: Needs, known: Mapping[str, str], listed: Collection[str]
+) -> Iterator[tuple[str, str, str]]:
     """(path, what is wrong, artifact) for each requirement that no wheel of the bundle meets.
 
-    + known: sha256 -> file name in wheels/
+    + known: sha256 -> file name in wheels/; listed: names that the manifest has there
     """
     for wheels in needs.sets:
         tags = needs.target.tags(wheels.python)
@@ -31,13 +33,14 @@ def wheel_problems(needs: Needs, known: Mapping[str, str]) -> Iterator[tuple[str
             if any(rank_of(name, tags) is not None for name in hits):
                 continue
             stem = f"{pin.project.replace('-', '_')}-{pin.version or ''}"
-            near = [name for name in known.values() if name.lower().startswith(stem.lower())]
-            what = "is missing"
-            if near and not hits:
-                what = f"{', '.join(sorted(near))} has none of the locked hashes"
-            elif hits:
-                what = f"{hits[0]} does not fit {fits(needs.target, wheels)}"
-            yield f"wheels/{stem}", what, f"artifacts/{wheels.artifact}"
+            names = sorted(n for n in {*known.values(), *listed} if n.lower().startswith(stem))
+            there = [name for name in names if name in known.values()]
+            path, what = f"wheels/{(there or names or [stem])[0]}", "is missing"
+            if hits:
+                path, what = f"wheels/{hits[0]}", f"does not fit {fits(needs.target, wheels)}"
+            elif there:
+                what = "has none of the locked hashes"
+            yield path, what, f"artifacts/{wheels.artifact}"
 
 
 def fits(target: Target, wheels: WheelSet) -> str:

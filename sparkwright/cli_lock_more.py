@@ -45,10 +45,13 @@ def judge(
     if fleet:
         os.environ["SPARKS_FILE"] = str(fleet.absolute())  # pyinfra is a child of ours
     differ, failed = outdated(ask, os.environ)
-    print("\n".join(differ) or f"{path.name}: is what upstream has"
-          + (" and what runs" if fleet else ", no fleet was asked"))  # fmt: skip
     if failed:
         print("\n".join(failed), file=sys.stderr)
+    if not differ and not failed:
+        more = "and what runs" if fleet else "(no fleet was named, so no machine was asked)"
+        print(f"{path.name}: is what upstream has {more}")
+    if differ:
+        print("\n".join(differ))
     return 1 if differ else 2 if failed else 0
 
 

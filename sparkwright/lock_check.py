@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from sparkwright.wheel_index import page
 from sparkwright.wheel_resolve import Tools, resolve_wheels
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Question:
     """What is judged.
 
@@ -88,7 +88,7 @@ def outdated(ask: Question, environment: Mapping[str, str]) -> tuple[list[str], 
     """
     lock = load_lock(ask.path)
     known = {name: item for name, item in lock.artifacts.items() if item.resolved}
-    now = dataclasses.replace(lock, artifacts=known)
+    now = replace(lock, artifacts=known)
     differ = [
         f"artifacts/{name}: not resolved yet" for name in sorted(lock.artifacts.keys() - known)
     ]
@@ -145,6 +145,7 @@ def _running(failed: list[str]) -> list[str]:
     outcome = pyinfra_run.run(["--dry"], quiet=True)
     code = cli_check.verdict(outcome)
     if code == cli_check.ERROR:
-        failed += [row["what"] for row in outcome.of("problem")] or [outcome.log.strip()]
+        told = [line for line in outcome.log.splitlines() if not line.startswith("-->")]
+        failed += [row["what"] for row in outcome.of("problem")] or ["\n".join(told).strip()]
         return []
     return [f"{row['host']}: {row['what']}" for row in outcome.of("drift")]

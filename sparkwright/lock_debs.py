@@ -146,7 +146,7 @@ def _paragraphs(apt: Apt, uris: Mapping[str, str]) -> list[Paragraph]:
     found: dict[tuple[str, str, str], Paragraph] = {}
     for p in parse(shown.stdout):
         key = (p["Package"], p["Version"], p["Architecture"])
-        same = key in wanted and base_name(wanted[key]) == base_name(p["Filename"])
+        same = key in wanted and base_name(wanted[key]) == p["Filename"].rsplit("/", 1)[-1]
         if same and p.get("SHA256"):
             found[key] = {**p, "Url": wanted[key]}
     lacking = sorted("_".join(key) for key in wanted.keys() - found.keys())

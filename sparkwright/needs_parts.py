@@ -65,6 +65,7 @@ def base_packages() -> tuple[str, ...]:
 
 
 def resolved(lock: Lock, name: str, problems: Problems) -> Artifact | None:
+    """An artifact of the lock, or None with a problem."""
     try:
         return lock.artifact(name)
     except SparkwrightError as error:
@@ -85,12 +86,14 @@ def base_name(url: str) -> str:
 
 
 def file_of(item: Artifact) -> File:
+    """An artifact of kind file or archive, below its own name."""
     url = need(item.url)
     path = f"files/{item.name}/{base_name(url)}"
     return File(path, f"artifacts/{item.name}", url, item.size, item.sha256)
 
 
 def archive_of(item: Artifact) -> File:
+    """An image's archive where upstream has it as a file."""
     found = need(item.archive)
     path = f"images/{item.name}.tar"
     return File(path, f"artifacts/{item.name}", found.url, found.size, found.sha256)
@@ -153,6 +156,7 @@ def _overrides(lock: Lock, item: Artifact) -> bool:
 def packages_of(
     data: Mapping[str, Any], lock: Lock, profiles: Sequence[str], problems: Problems
 ) -> tuple[str, ...]:
+    """Debian packages of a machine: base, extra, vLLM profiles, CUDA with exact versions."""
     found = {*base_packages(), *data["packages_extra"]}
     for name in profiles:
         item = lock.artifacts.get(profile_of(name).artifact)

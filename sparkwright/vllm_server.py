@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 
+from sparkwright.engine_facts import EngineFacts
 from sparkwright.recipe_types import Recipe
 
 # Offline by construction: no name is looked up on the Hub, nothing is reported home (vLLM's
@@ -37,6 +39,17 @@ def words(
         if value is not True:
             own.append(str(value))
     return tuple(own)
+
+
+def without_idle(recipe: Recipe, facts: EngineFacts | None) -> Recipe:
+    """The recipe without the flags of which this build says itself that they have no effect.
+
+    A recipe can hold what an older build needs: --mamba-cache-mode counts until vLLM 0.32.
+    """
+    told = facts.deprecated if facts else {}
+    idle = {name for name in recipe.flags if "has no effect" in told.get(f"--{name}", "")}
+    left = {name: value for name, value in recipe.flags.items() if name not in idle}
+    return dataclasses.replace(recipe, flags=left) if idle else recipe
 
 
 def caches(directory: str) -> dict[str, str]:

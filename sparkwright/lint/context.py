@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from sparkwright.engine_facts import EngineFacts
 from sparkwright.lint.catalog import Catalog, catalog, llama
@@ -15,8 +15,6 @@ from sparkwright.lint.options import Option, options_of
 
 # The project's own images carry the release in their tag.
 _IMAGE: Final = re.compile(r"(?:^|/)vllm/vllm-openai:v(\d+\.\d+\.\d+)")
-
-
 # A digest does not say which release it is.
 _STOCK_IMAGE: Final = re.compile(r"(?:^|/)(?:vllm/vllm-openai|ggml-org/llama\.cpp)(?::[^@]+)?$")
 
@@ -63,6 +61,13 @@ class Build:
         return self.facts.build in ("stock", "E", "llama.cpp")
 
 
+class _Read(NamedTuple):
+    launch: Launch  # kept, so that its id stays its own
+    build: Build | None
+    options: tuple[Option, ...]
+    named: dict[str, list[Option]]
+
+
 @dataclass(frozen=True)
 class Context:
     """Everything outside of the files that a verdict may depend on.
@@ -80,12 +85,13 @@ class Context:
     own: bool = False
     told: bool = False
     catalog: Catalog = field(default_factory=catalog)
-    _options: dict[int, tuple[Launch, tuple[Option, ...]]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _kept: dict[int, _Read] = field(default_factory=dict, compare=False, repr=False)
 
     def build(self, launch: Launch) -> Build | None:
         """The build that would run this launch; None for engines that we have no facts of."""
+        return self._read(launch).build
+
+    def _build(self, launch: Launch) -> Build | None:
         if launch.engine is Engine.VLLM and any(word.text == "--omni" for word in launch.argv):
             return None  # vllm-omni: a program of its own with more flags
         if launch.engine is Engine.VLLM and not self.told:
@@ -106,16 +112,25 @@ class Context:
 
     def options(self, launch: Launch) -> tuple[Option, ...]:
         """The options of a launch in order, long names, `_` as `-`, each with its value."""
-        kept = self._options.get(id(launch))
-        if kept is None:
-            build = self.build(launch)
-            kept = (launch, options_of(launch, build.facts if build else None))
-            self._options[id(launch)] = kept
-        return kept[1]
+        return self._read(launch).options
+
+    def _read(self, launch: Launch) -> _Read:
+        """What is known of a launch, made once: every rule asks for it."""
+        found = self._kept.get(id(launch))
+        if found is None:
+            build = self._build(launch)
+            options = options_of(launch, build.facts if build else None)
+            found = self._kept[id(launch)] = _Read(launch, build, options, {})
+            for option in options:
+                found.named.setdefault(option.name, []).append(option)
+        return found
 
     def option(self, launch: Launch, *names: str) -> Option | None:
         """The option that counts (the last one written) of these long names."""
-        found = [option for option in self.options(launch) if option.name in names]
+        read = self._read(launch)
+        found = [option for name in names for option in read.named.get(name, ())]
+        if len(names) > 1 and len(found) > 1:
+            found = [option for option in read.options if option.name in names]
         if len(found) > 1 and any(option.spelled.maybe for option in found):
             # Which branch of the script is taken is not known, so the value is not either.
             return replace(found[-1], value=None)
@@ -143,10 +158,6 @@ class Context:
         inner = text if isinstance(text, Mapping) else config
         value = inner.get("max_position_embeddings", config.get("max_position_embeddings"))
         return float(value) if isinstance(value, int | float) else None
-
-    def gpt_oss(self, launch: Launch) -> bool:
-        """Whether the launch serves a model that speaks harmony."""
-        return is_gpt_oss(launch, self)
 
     def model(self, launch: Launch) -> Word | None:
         """The model's path or repository as the launch names it; None when it names none."""

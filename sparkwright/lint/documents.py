@@ -113,7 +113,7 @@ def _inside(found: Iterator[Document], item: Source) -> Iterator[Document]:
 def _unit(text: Text, item: Source, kind: Kind, files: Files) -> Document:
     lines = systemd.read(text)
     name = unit.unit_name(item.path)
-    more = files.dropins.get(name, []) if kind is Kind.UNIT else []
+    more = files.drop_ins(item.path) if kind is Kind.UNIT else []
     found = unit.read(lines, files.reader(item.path), more)
     return Document(
         item.path, kind, text.text, lines.directives, (), found.commands, found.assignments,

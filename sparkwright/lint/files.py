@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePath
 
 from sparkwright.lint import source
@@ -16,11 +19,37 @@ from sparkwright.lint.text import of_file
 class Files:
     """The files that are linted together, so that one can be found from another.
 
-    + sources: by path as given; texts: env files read on the way, by path
+    + sources: by path as given; not changed once the first file was looked for
+    + dropins: unit -> (directory that its .d directory is in, directives), sorted
     """
 
     sources: dict[str, Source] = field(default_factory=dict)
-    dropins: dict[str, list[Directive]] = field(default_factory=dict)
+    dropins: dict[str, list[tuple[str, list[Directive]]]] = field(default_factory=dict)
+
+    @cached_property
+    def _normal(self) -> dict[str, str]:
+        return {os.path.normpath(path): path for path in self.sources}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for path in self.sources:
+            found.setdefault(posixpath.basename(path), []).append(path)
+        return found
+
+    def drop_ins(self, path: str) -> list[Directive]:
+        """Directives of a unit's drop-ins, in the order in which systemd applies them.
+
+        Those in a directory beside it; from elsewhere only when no other unit has its name.
+        """
+        name, here = posixpath.basename(path), os.path.normpath(posixpath.dirname(path) or ".")
+        alone = len(self._by_name.get(name, ())) <= 1
+        return [
+            directive
+            for folder, directives in self.dropins.get(name, ())
+            if alone or os.path.normpath(folder) == here
+            for directive in directives
+        ]
 
     def reader(self, path: str) -> script.ReadFile:
         """A function that finds env files which the file at `path` names."""
@@ -38,9 +67,12 @@ class Files:
     def _find(self, name: str, beside: PurePath) -> Source | None:
         if not name or "%" in name or "$" in name:
             return None
-        for path, found in self.sources.items():
-            if PurePath(path).name == PurePath(name).name:
-                return found
+        if (exact := os.path.normpath(beside / name)) in self._normal:
+            return self.sources[self._normal[exact]]
+        # One of that name among the files is meant for it, wherever they were copied to.
+        alike = self._by_name.get(posixpath.basename(name), ())
+        if len(alike) == 1:
+            return self.sources[alike[0]]
         if PurePath(name).is_absolute() and not PurePath(beside).is_relative_to("/etc"):
             return None
         try:

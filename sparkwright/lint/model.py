@@ -5,6 +5,7 @@ Nothing here is guessed: a text that cannot be told from the files at hand is No
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,6 +22,10 @@ from sparkwright.lint.places import (
     Unsure,
     Word,
 )
+
+# Names of variables in shell text, and those that a docker line names to pass them on.
+_EXPANDED: Final = re.compile(r"\$\{?(\w+)")
+_PASSED: Final = re.compile(r"(?:-e|--env)[ =](\w+)")
 
 __all__ = [
     "GPU_ENGINES",
@@ -156,9 +161,26 @@ class Document:
         """Lines of the whole file without their ends: line N of a place is lines[N - 1]."""
         return (self.whole or self.text).replace("\r\n", "\n").split("\n")
 
+    @cached_property
+    def expanded(self) -> frozenset[str]:
+        """Names that the file itself expands: X of "$X" and "${X…}"."""
+        return frozenset(_EXPANDED.findall(self.text))
+
+    @cached_property
+    def passed(self) -> frozenset[str]:
+        """Names behind `-e` and `--env`."""
+        return frozenset(_PASSED.findall(self.text))
+
     def all(self, key: str, section: str = "Service") -> tuple[Directive, ...]:
         """Directives of that key in that section, in order (resets not applied)."""
-        return tuple(d for d in self.directives if d.key == key and d.section == section)
+        return self._by_key.get((section, key), ())
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str], tuple[Directive, ...]]:
+        found: dict[tuple[str, str], tuple[Directive, ...]] = {}
+        for one in self.directives:
+            found[one.section, one.key] = (*found.get((one.section, one.key), ()), one)
+        return found
 
     def last(self, key: str, section: str = "Service") -> Directive | None:
         """The directive that counts for a key that holds one value."""

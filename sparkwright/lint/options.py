@@ -46,7 +46,8 @@ _BARE: Final = frozenset(
 
 def is_option(word: Word) -> bool:
     """Whether a word is an option: not a negative number, not a lone dash."""
-    return word.text is not None and re.match(r"-+[A-Za-z]", word.text) is not None
+    text = word.text
+    return text is not None and text[:1] == "-" and re.match(r"-+[A-Za-z]", text) is not None
 
 
 def options_of(launch: Launch, facts: EngineFacts | None) -> tuple[Option, ...]:

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Final, TypeVar
+
+# Stands for a part that cannot be told, inside text that is parsed again (`bash -c "… $X …"`):
+# private use, so no file means anything by it.
+UNKNOWN: Final = "\ue000"
+T = TypeVar("T")
+
+
+def kept(owner: object, name: str, make: Callable[[], T]) -> T:
+    """A value that is made once for a frozen object: cached_property from outside of its class.
+
+    Each rule asks the same things of the same document; hashing it for a cache costs more.
+    """
+    values: dict[str, T] = vars(owner)
+    if name not in values:
+        values[name] = make()
+    return values[name]
 
 
 @dataclass(frozen=True, order=True)
@@ -95,8 +113,10 @@ class Directive:
 
     def place(self, offset: int) -> At:
         """Where the character at `offset` of the value stands in the file."""
-        best = max((s for s in self.spots if s[0] <= offset), default=(0, self.at))
-        start, at = best
+        if len(self.spots) == 1 and self.spots[0][0] <= offset:
+            start, at = self.spots[0]
+        else:
+            start, at = max((s for s in self.spots if s[0] <= offset), default=(0, self.at))
         return At(at.file, at.line, at.column + offset - start)
 
 
@@ -115,6 +135,8 @@ class Command:
     + argv: without `exec`, `nohup`, `env`, `nice`, `time`, `sudo`, `timeout N` before it
     + env: assignments written before the command
     + wrapped: those words before it, as text ("sudo", "nohup")
+    + user: whom sudo, doas or runuser runs it as (root when they name nobody); "" without them,
+      None when that cannot be told
     + piped_from: index in Document.commands of the command whose output it reads
     + where: "" for a script's top level, a function's name, or the Exec key of a unit
     + background: ends with "&"
@@ -125,6 +147,7 @@ class Command:
     env: tuple[Assignment, ...] = ()
     redirects: tuple[Redirect, ...] = ()
     wrapped: tuple[str, ...] = ()
+    user: str | None = ""
     piped_from: int | None = None
     where: str = ""
     background: bool = False

@@ -86,7 +86,9 @@ def _dropins(files: Files) -> None:
     for path in sorted(files.sources, key=lambda path: PurePath(path).name):
         if kinds.by_name(path) is Kind.DROPIN:
             lines = systemd.read(of_file(files.sources[path].text, path))
-            files.dropins.setdefault(unit.unit_name(path), []).extend(lines.directives)
+            place = str(PurePath(path).parent.parent)
+            here = files.dropins.setdefault(unit.unit_name(path), [])
+            here.append((place, list(lines.directives)))
 
 
 def lint_unit(text: str, facts: EngineFacts | None, name: str = "unit.service") -> list[Finding]:

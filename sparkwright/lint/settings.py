@@ -51,6 +51,7 @@ REPLACED_FLAGS: Final[dict[str, str]] = {
     "swap-space": "remove it; it had no effect before either (vllm#27984)",
     "disable-log-requests": "remove it; not logging requests is the default (never write"
     " --enable-log-requests for it, which turns them on)",
+    "cuda-graph-sizes": "write --cudagraph-capture-sizes instead",
     "num-scheduler-steps": "remove it; there is one scheduler, and it overlaps by itself",
     "use-v2-block-manager": "remove it",
     "enable-reasoning": "remove it; --reasoning-parser alone turns reasoning on",

@@ -6,11 +6,10 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
+from sparkwright.lint import places
 from sparkwright.lint.model import At
 
-# Stands for a part that cannot be told, inside text that is parsed again (`bash -c "… $X …"`):
-# private use, so no file means anything by it.
-UNKNOWN = "\ue000"
+UNKNOWN = places.UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,16 @@ class Text:
 
     def at(self, offset: int) -> At:
         """Where the character at an offset stands."""
-        start, at = self.marks[max(bisect_right(self._offsets, offset) - 1, 0)]
-        return At(at.file, at.line, at.column + max(offset - start, 0))
+        marks = self.marks
+        start, at = marks[bisect_right(self._offsets, offset) - 1 if len(marks) > 1 else 0]
+        return At(at.file, at.line, at.column + offset - start) if offset > start else at
 
     def part(self, start: int, end: int) -> Text:
         """The text from start to end, with its places."""
-        inside = [(o - start, at) for o, at in self.marks if start < o < end]
-        return Text(self.text[start:end], ((0, self.at(start)), *inside))
+        text, first = self.text[start:end], (0, self.at(start))
+        if len(self.marks) == 1:
+            return Text(text, (first,))
+        return Text(text, (first, *((o - start, at) for o, at in self.marks if start < o < end)))
 
 
 def of_file(text: str, path: str, line: int = 1, column: int = 1) -> Text:

@@ -46,4 +46,4 @@ def used_by_file(doc: Document, item: Assignment) -> bool:
     """Whether the file itself uses the variable: then it is the script's, not vLLM's."""
     if item.how not in (How.EXPORT, How.SHELL, How.ENVFILE, How.UNIT, How.IMAGE):
         return False
-    return re.search(rf"\$\{{?{item.name}\b", doc.text) is not None
+    return item.name in doc.expanded

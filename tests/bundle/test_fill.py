@@ -163,11 +163,11 @@ def test_a_login_page_is_told(place: Place) -> None:
     assert failed(place).splitlines() == [
         f"{name}: U{path}: a web page came instead of the file; a login or proxy page?"
         for name, path in (
-            ("artifacts/llama.cpp-source: b1.tar.gz", "/src/b1.tar.gz"),
             (
                 "artifacts/debs-ubuntu-24.04-arm64: cmake_1.0-1_arm64.deb",
                 "/pool/cmake_1.0-1_arm64.deb",
             ),
+            ("artifacts/llama.cpp-source: b1.tar.gz", "/src/b1.tar.gz"),
         )
     ]
 
@@ -339,3 +339,15 @@ def test_the_same_inputs_give_the_same_image_archive(filled: Place) -> None:
     again = hashlib.sha256((filled.bundle / "images/page.tar").read_bytes()).hexdigest()
     assert first == again
     assert not list((filled.bundle / ".sparkwright/blobs").iterdir())
+
+
+def test_a_bundle_that_lost_its_wholeness_has_no_manifest(filled: Place) -> None:
+    """A run for a later lock that fails half-way: nobody takes the old manifest for true."""
+    filled.lock["artifacts"]["llama.cpp-source"] |= {
+        "version": "b2", **filled.upstream("/src/b2.tar.gz", b"new source"),
+    }  # fmt: skip
+    filled.write()
+    filled.server.faults.status["/src/b2.tar.gz"] = 404
+    assert "the server answered 404; check the address" in failed(filled)
+    assert not (filled.bundle / "MANIFEST.json").exists()
+    assert not (filled.bundle / "SHA256SUMS").exists()

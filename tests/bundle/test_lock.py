@@ -317,7 +317,9 @@ def test_outdated_says_what_could_not_be_asked(
 ) -> None:
     no_image(upstream.place)
     assert upstream.lock("--outdated") == 2
-    assert "lab/m@main: " in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "lab/m@main: " in err
+    assert out == ""  # nothing is claimed
 
 
 def test_outdated_asks_for_newer_packages(
@@ -333,3 +335,19 @@ def test_outdated_asks_for_newer_packages(
 
 def test_a_path_of_a_missing_lock_is_told(tmp_path: Path) -> None:
     assert cli_lock.main(["--file", str(tmp_path / "no.yaml"), "--check"]) == 2
+
+
+def test_outdated_asks_the_machines_as_check_does(
+    upstream: Upstream, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fleet that pyinfra cannot even load: what it says, without its own progress."""
+    monkeypatch.setenv("SPARKS_FILE", "none")
+    no_image(upstream.place)
+    hub_answers(upstream.place, "c" * 40)
+    fleet = yaml.safe_load((upstream.place.top / "sparks.yaml").read_text())
+    fleet["defaults"]["ssh"] = {"known_hosts": str(upstream.place.top / "nobody")}
+    (upstream.place.top / "sparks.yaml").write_text(yaml.safe_dump(fleet))
+    assert upstream.lock("--outdated") == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.splitlines()[0].startswith("sparks.yaml: sparks/spark-1/ssh/known_hosts: no file ")

@@ -62,7 +62,8 @@ def named_by_tasks() -> set[str]:
 def everything(place: Place) -> tuple[Needs, dict[str, object]]:
     """A machine with CUDA, a vLLM recipe and a container, and its data."""
     recipe = yaml.safe_load((place.top / "recipes/model.yaml").read_text())
-    recipe |= {"engine": "vllm", "profile": "own", "port": 8001}
+    recipe |= {"engine": "vllm", "profile": "own", "port": 8001,
+               "flags": {"gpu-memory-utilization": 0.1}}  # fmt: skip
     recipe["weights"] = {"repo": "lab/v", "revision": "main", "license": "mit"}
     (place.top / "recipes/big.yaml").write_text(yaml.safe_dump(recipe))
     files = [{"path": name, "size": 1, "sha256": "0" * 64}

@@ -111,3 +111,24 @@ def test_places_of_words_from_variables() -> None:
 
 def test_talk_about_a_server_is_no_start() -> None:
     assert launches('echo "vllm serve x"; pgrep -f "vllm serve"; log vllm serve y') == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "users"),
+    [
+        ("x", [""]),
+        ("sudo -E A=1 x", ["root"]),
+        ("sudo -u llm x", ["llm"]),
+        ("sudo -nHu llm x", ["llm"]),
+        ("sudo -uroot x", ["root"]),
+        ("sudo --user=llm nohup x", ["llm"]),
+        ('sudo -u "$WHO" x', [None]),
+        ("runuser -u llm -- x", ["llm"]),
+        ("sudo -u llm bash -c 'x; sudo x'", ["llm", "llm", "root"]),
+        ("sudo -u llm vllm serve m", ["llm"]),
+    ],
+)
+def test_whose_process_a_command_is(text: str, users: list[str | None]) -> None:
+    found = script.read(of_file(text, "x.sh"), script.nothing_at_hand)
+    assert [command.user for command in found.commands] == users
+    assert [launch.user for launch in found.launches] == users[: len(found.launches)]

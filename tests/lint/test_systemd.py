@@ -8,6 +8,7 @@ import pytest
 
 from sparkwright.lint.context import newest
 from sparkwright.lint.findings import Finding, Verdict
+from sparkwright.lint.model import Kind
 from sparkwright.lint.registry import rules
 from sparkwright.lint.rules import systemd_known
 from sparkwright.lint.run import lint_sources
@@ -120,3 +121,26 @@ def test_of_a_drop_in_alone_nothing_is_missing() -> None:
     dropin = "[Service]\nExecStart=\n" + UNIT.removeprefix("[Service]\n")
     found = rules_of({"/e/llm.service.d/run.conf": dropin})
     assert not found & {"restart-storm", "restart-soon", "path-of-venv"}
+
+
+def test_units_of_two_machines_do_not_complete_each_other() -> None:
+    units = {"/a/llm.service": UNIT, "/b/llm.service": UNIT}
+    dropin = {"/a/llm.service.d/limit.conf": LIMIT}
+    storms = [f.file for f in said({**units, **dropin}) if f.rule == "restart-storm"]
+    assert storms == ["/b/llm.service"]
+
+
+def test_an_environment_file_of_another_machine_is_not_read() -> None:
+    exec_start = "ExecStart=/opt/vllm/bin/vllm serve /srv/m --gpu-memory-utilization 0.8\n"
+    unit = f"[Service]\nUser=llm\nEnvironmentFile=llm.env\n{exec_start}"
+    files = {f"/{place}/llm.service": unit for place in "ab"}
+    files |= {"/a/llm.env": "A=1\n", "/b/llm.env": "VLLM_ATTENTION_BACKEND=FLASH_ATTN\n"}
+    files |= {"/c/llm.service": unit}
+    sources = {name: decode(name, text.encode()) for name, text in files.items()}
+    units = [d for d in lint_sources(sources, newest()).documents if d.kind is Kind.UNIT]
+    names = {unit.path: [item.name for item in unit.launches[0].env] for unit in units}
+    assert names == {
+        "/a/llm.service": ["A"],
+        "/b/llm.service": ["VLLM_ATTENTION_BACKEND"],
+        "/c/llm.service": [],
+    }

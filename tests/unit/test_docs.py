@@ -131,6 +131,7 @@ def test_names_with_an_underscore_are_settings_keys_or_modules(path: Path) -> No
         "tool_calls",
         "key_file",
         "sarif_file",
+        "require_serial",
     }
     assert named - known_words() - elsewhere == set()
 

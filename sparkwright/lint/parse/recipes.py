@@ -169,5 +169,12 @@ def guide_recipe(root: Node, lines: list[str]) -> Iterator[Launch]:
 
 
 def _list(node: Node | None, lines: list[str]) -> list[Word]:
+    """Words of a list; the guide joins them by blanks, so "--port 80" is two of them."""
     items = node.items if node is not None and node.kind == "list" else []
-    return [plain(item, lines) for _, item in items if item.kind == "scalar"]
+    found: list[Word] = []
+    for _, item in items:
+        if item.kind == "scalar" and re.match(r"--[\w-]+ +[^\s{\['\"]", item.value):
+            found += words.split(yaml_text.text(item, lines))
+        elif item.kind == "scalar":
+            found.append(plain(item, lines))
+    return found

@@ -64,6 +64,7 @@ def _launches(seen: Seen, start: Around, read_file: ReadFile) -> Iterator[Launch
         env=(*seen.env, *command.env),
         env_unknown=(*start.env_unknown, *seen.sourced),
         where=command.where or start.where,
+        user=command.user or start.user,
     )
     found = docker.container(command.argv)
     if found is None:

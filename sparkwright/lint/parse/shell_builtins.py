@@ -27,13 +27,22 @@ def run(walker: Walker, made: Command, words: Words) -> None:
     bare = made.name
     if bare in SHELLS:
         if script := script_of(made.argv):
+            start = len(walker.out.seen)
             walker.nested(script, _inherited(walker.state, made))
+            _run_by(walker, start, made.user)
     elif bare in REMOTE:
         for word in made.argv[1:]:
             if " " in word.shape.strip():
                 walker.nested(Text(word.shape, word.spots or ((0, word.at),)), State())
     if "exec" in made.wrapped:
         walker.state.ended = True
+
+
+def _run_by(walker: Walker, start: int, user: str | None) -> None:
+    """What a shell of somebody's runs is his too, unless it says another."""
+    for at, seen in enumerate(walker.out.seen[start:], start):
+        if user != "" and seen.command.user == "":
+            walker.out.seen[at] = replace(seen, command=replace(seen.command, user=user))
 
 
 def script_of(argv: Words) -> Text | None:

@@ -37,7 +37,7 @@ def command(walker: Walker, node: Node) -> None:
     bare = unwrap(words)
     found = Command(
         tuple(bare.argv), walker.tree.at(node), (*env, *bare.env), tuple(redirects), bare.wrapped,
-        where=walker.where, background=walker.background,
+        bare.user, where=walker.where, background=walker.background,
     )  # fmt: skip
     walker.out.seen.append(Seen(found, walker.state.environment(), walker.state.sourced))
     name = words[0].text or ""

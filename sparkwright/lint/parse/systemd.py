@@ -14,7 +14,9 @@ from sparkwright.lint.parse.systemd_words import (
     ExecLine,
     Piece,
     Split,
+    env_words,
     exec_lines,
+    exec_parts,
     plain,
     specifiers,
     split,
@@ -27,7 +29,9 @@ __all__ = [
     "Piece",
     "Split",
     "SystemdLines",
+    "env_words",
     "exec_lines",
+    "exec_parts",
     "plain",
     "read",
     "specifiers",
@@ -89,11 +93,11 @@ def _logical(source: Text) -> Iterator[Text]:
     """Lines after continuation: the backslash becomes a space, comment lines in between vanish."""
     text, marks, offset = "", list[tuple[int, At]](), 0
     for line in source.text.split("\n"):
-        here = source.at(offset)
-        offset += len(line) + 1
+        begin, offset = offset, offset + len(line) + 1
         line = line.removesuffix("\r")
         if line.lstrip(_SPACE)[:1] in ("#", ";"):
             continue
+        here = source.at(begin)
         marks.append((len(text), here))
         text += line
         if _odd_backslash(text):

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from sparkwright.lint.places import Directive, kept
+
 _SPACE: Final = " \t\n\r"
+# By the quote that is open: what means nothing but itself.
+_PLAIN: Final = {
+    "": re.compile(r"[^ \t\n\r\\\"']+"),
+    '"': re.compile(r"[^\\\"]+"),
+    "'": re.compile(r"[^\\']+"),
+}
 
 
 _SIMPLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -45,8 +53,12 @@ class Split:
     at: int = 0
 
 
-def split(value: str) -> Split:
-    """Words as Exec…= and Environment= get them (EXTRACT_UNQUOTE | EXTRACT_CUNESCAPE)."""
+def split(value: str, *, strict: bool = False) -> Split:
+    """Words as Exec…= and Environment= get them (EXTRACT_UNQUOTE | EXTRACT_CUNESCAPE).
+
+    + strict: an escape that is none ends the value, as in Environment=; Exec…= keeps the backslash
+      and logs it. The words before it count in both (tried: systemd 252).
+    """
     words: list[Piece] = []
     at = 0
     while True:
@@ -56,9 +68,16 @@ def split(value: str) -> Split:
             return Split(tuple(words))
         start, text, quote, quoted = at, [], "", False
         while at < len(value) and (quote or value[at] not in _SPACE):
+            if plain := _PLAIN[quote].match(value, at):
+                text.append(plain[0])
+                at = plain.end()
+                continue
             char = value[at]
             if char == "\\":
                 added, used = _unescape(value, at)
+                if strict and used == 1:
+                    known = f"{value[at : at + 2]} is no escape that systemd knows"
+                    return Split(tuple(words), known, at)
                 text.append(added)
                 at += used
                 continue
@@ -75,13 +94,13 @@ def split(value: str) -> Split:
 
 
 def _unescape(value: str, at: int) -> tuple[str, int]:
-    """(text, length) of the escape at a backslash; unknown ones stay as they are (logged)."""
+    """(text, length) of the escape at a backslash; an unknown one is the backslash, length 1."""
     rest = value[at + 1 : at + 10]
     if rest[:1] in _SIMPLE or rest[:1] in _SIMPLE_TOO:
         return (_SIMPLE | _SIMPLE_TOO)[rest[0]], 2
     for pattern, base in (*_CODES, *_MORE_CODES):
         match = re.match(pattern, rest)
-        if match and 0 < int(match[1], base) < 0x110000:
+        if match and 0 < int(match[1], base) < (0x110000 if base == 16 else 256):
             return chr(int(match[1], base)), 1 + match.end()
     return "\\", 1
 
@@ -100,6 +119,16 @@ class ExecLine:
     prefixes: str
     words: tuple[Piece, ...]
     trouble: str = ""
+
+
+def env_words(line: Directive) -> Split:
+    """The words of an Environment= line, split once."""
+    return kept(line, "_env_words", lambda: split(line.value, strict=True))
+
+
+def exec_parts(line: Directive) -> tuple[ExecLine, ...]:
+    """The commands of an Exec…= line, split once."""
+    return kept(line, "_exec_parts", lambda: tuple(exec_lines(line.value)))
 
 
 def exec_lines(value: str) -> Iterator[ExecLine]:

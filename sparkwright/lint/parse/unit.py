@@ -60,7 +60,7 @@ def environment(
 
 def inline_items(line: Directive) -> Iterator[Assignment]:
     """The assignments of one Environment= line; words without "=" are none."""
-    for word in systemd.split(line.value).words:
+    for word in systemd.env_words(line).words:
         name, equals, value = word.text.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name):
             known = None if systemd.specifiers(value) else value.replace("%%", "%")
@@ -82,7 +82,7 @@ def read(
     found: list[Launch] = []
     for line in lines.directives:
         if line.section == "Service" and _EXEC.match(line.key):
-            for part in systemd.exec_lines(line.value):
+            for part in systemd.exec_parts(line):
                 made, started = _exec(line, part, replace(around, where=line.key), read_file)
                 commands += made
                 found += started
@@ -98,12 +98,15 @@ def _exec(
     bare = unwrap(words)
     wrapped = (*part.prefixes, *bare.wrapped)
     at = words[0].at
-    command = Command(bare.argv, at, bare.env, wrapped=wrapped, where=line.key)
-    inside = replace(around, env=(*around.env, *bare.env))
+    command = Command(bare.argv, at, bare.env, wrapped=wrapped, user=bare.user, where=line.key)
+    inside = replace(around, env=(*around.env, *bare.env), user=bare.user or around.user)
     if bare.argv and command.name in SHELLS and (text := script_of(bare.argv)):
         inner = script.read(text, read_file, inside)
         shells = [
-            replace(c, where=line.key, wrapped=(*part.prefixes, *c.wrapped)) for c in inner.commands
+            replace(
+                c, where=line.key, wrapped=(*part.prefixes, *c.wrapped), user=c.user or bare.user
+            )
+            for c in inner.commands
         ]
         return [command, *shells], [replace(one, where=line.key) for one in inner.launches]
     container = docker.container(bare.argv)

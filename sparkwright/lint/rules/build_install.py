@@ -13,9 +13,6 @@ from sparkwright.lint.model import Document
 from sparkwright.lint.registry import file_rule
 from sparkwright.lint.rules.build_pip import pip
 
-# `sudo -u llm pip …` is the owner's own pip, not root's.
-_AS_OWNER: Final = re.compile(r"\bsudo\s+(-\w+\s+)*(-u|--user)\b")
-
 
 @file_rule(Verdict.WARN)
 def broken_system_packages(doc: Document, ctx: Context) -> Iterator[Found]:
@@ -39,7 +36,7 @@ def broken_system_packages(doc: Document, ctx: Context) -> Iterator[Found]:
                 flag.at, "it overwrites packages of the system's own Python",
                 "make a venv: python3 -m venv /opt/vllm", sees=flag.text or "",
             )  # fmt: skip
-        elif "sudo" in install.command.wrapped and not _AS_OWNER.search(doc.text):
+        elif install.command.user in ("root", "0", "#0"):
             yield Found(
                 install.command.at, "pip as root leaves files of root's in the environment",
                 "run the venv's own pip as its owner", sees="root",

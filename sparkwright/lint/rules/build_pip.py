@@ -10,6 +10,7 @@ from typing import Final
 from sparkwright.lint.context import Context
 from sparkwright.lint.findings import Found, Verdict
 from sparkwright.lint.model import At, Command, Document, Word
+from sparkwright.lint.places import kept
 from sparkwright.lint.registry import file_rule
 
 _TAG: Final = re.compile(r"\bcu(1[23]\d)\b")
@@ -55,9 +56,12 @@ class Install:
         return found
 
 
+_PIP: Final = re.compile(r"pip|uv$|python")
+
+
 def pip(doc: Document, verb: str) -> Iterator[Install]:
     """Every call of pip with that verb ("install", "download")."""
-    for command in doc.commands:
+    for command in kept(doc, "_pip", lambda: [c for c in doc.commands if _PIP.match(c.name)]):
         texts = [word.shape for word in command.argv]
         name = command.name
         start = 1 if re.fullmatch(r"pip[\d.]*", name) else None

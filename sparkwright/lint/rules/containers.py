@@ -77,7 +77,7 @@ def variable_outside_container(launch: Launch, doc: Document, ctx: Context) -> I
 
 
 def _used(doc: Document, item: Assignment) -> bool:
-    return re.search(rf"\$\{{?{item.name}\b|(-e|--env)[ =]{item.name}\b", doc.text) is not None
+    return item.name in doc.expanded or item.name in doc.passed
 
 
 @launch_rule(BLOCK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkwright.lint import flags
-from sparkwright.lint.context import Context
+from sparkwright.lint.context import Context, is_gpt_oss
 from sparkwright.lint.findings import Found, Verdict
 from sparkwright.lint.model import Document, Engine, Launch
 from sparkwright.lint.registry import launch_rule
@@ -35,7 +35,7 @@ def gpt_oss_flashinfer(launch: Launch, doc: Document, ctx: Context) -> Iterator[
         return
     if (
         (option.text or "").upper() == "FLASHINFER"
-        and ctx.gpt_oss(launch)
+        and is_gpt_oss(launch, ctx)
         and build.version < (0, 28)
     ):
         yield Found(
@@ -64,7 +64,7 @@ def gpt_oss_parser(launch: Launch, doc: Document, ctx: Context) -> Iterator[Foun
     """
     build = ctx.build(launch)
     option = ctx.option(launch, "reasoning-parser")
-    if build is None or option is None or option.text is None or not ctx.gpt_oss(launch):
+    if build is None or option is None or option.text is None or not is_gpt_oss(launch, ctx):
         return
     other = option.text in set(build.facts.reasoning_parsers) - {"openai_gptoss"}
     if launch.engine is Engine.VLLM and other:
@@ -97,7 +97,7 @@ def gpt_oss_old_marlin(launch: Launch, doc: Document, ctx: Context) -> Iterator[
     build = ctx.build(launch)
     if build is None or launch.engine is not Engine.VLLM or not build.stock or build.assumed:
         return
-    if build.version < (0, 23) and ctx.gpt_oss(launch):
+    if build.version < (0, 23) and is_gpt_oss(launch, ctx):
         yield Found(
             launch.at,
             f"{build.title} computes gpt-oss wrongly on GB10 at times: answers without content",
@@ -127,7 +127,7 @@ def redundant_quantization(launch: Launch, doc: Document, ctx: Context) -> Itera
         return
     named = (model.shape if model else "").lower()
     fp8 = option.text == "fp8" and "fp8" in named
-    mxfp4 = option.text in ("mxfp4", "gpt_oss_mxfp4") and ctx.gpt_oss(launch)
+    mxfp4 = option.text in ("mxfp4", "gpt_oss_mxfp4") and is_gpt_oss(launch, ctx)
     if fp8 or mxfp4:
         yield Found(
             option.spelled.at,

@@ -16,12 +16,15 @@ _BATCHED: Final = 16384
 _LONG: Final = 32768
 
 
-@launch_rule(Verdict.WARN)
+@launch_rule(Verdict.WARN, Verdict.NOTE)
 def batched_tokens(launch: Launch, doc: Document, ctx: Context) -> Iterator[Found]:
     """--max-num-batched-tokens as large as the context takes the memory of a whole prefill.
 
     Activations grow with it, outside of the budget that the profile run saw. On one GB10 the
-    service blocked, the memory ran out and the machine hung.
+    service blocked, the memory ran out and the machine hung. It is a NOTE when a step takes two
+    or more whole requests of a short context, at most 32768 tokens in all and 0.8 of the memory:
+    vLLM runs such a step at its start, before it gives the rest to the KV cache, and no longer
+    prefill can come.
 
     Bad:
         vllm serve /srv/m --max-num-batched-tokens 65536 --max-model-len 65536
@@ -39,9 +42,14 @@ def batched_tokens(launch: Launch, doc: Document, ctx: Context) -> Iterator[Foun
     whole = length is not None and length > _LONG and tokens == length
     if tokens > _BATCHED or whole:
         why = "as many as the context" if whole else f"more than {_BATCHED}"
+        share = ctx.number(launch, "gpu-memory-utilization") or 1
+        short = length is not None and length <= _BATCHED and tokens >= 2 * length
+        meant = short and tokens <= _LONG and share <= 0.8
         yield Found(
-            option.value.at, f"{tokens:g} batched tokens are {why}: too much for one GB10",
+            option.value.at, f"{tokens:g} batched tokens are {why}: too much for one GB10"
+            if not meant else f"{tokens:g} batched tokens in a step, for many short requests",
             "write --max-num-batched-tokens 8192", sees=option.text or "",
+            verdict=Verdict.NOTE if meant else Verdict.WARN,
         )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ POOL_GIB: Final = 121
 # The largest share that leaves the system its part; above 0.80 nothing else may run.
 HIGHEST: Final = 0.88
 _ALONE: Final = 0.80
+# "gpu-mem" too: abbreviations work, and have a rule of their own.
+_GIVEN: Final = ("gpu-mem", "kv-cache-memory-bytes", "help")
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,15 @@ class _Share:
     text: str
 
 
-@launch_rule(Verdict.WARN)
+@launch_rule(Verdict.BLOCK, Verdict.WARN)
 def utilization_missing(launch: Launch, doc: Document, ctx: Context) -> Iterator[Found]:
     """`vllm serve` without --gpu-memory-utilization takes 0.9 and more of the whole machine.
 
-    The default (0.92 in vLLM 0.33.0) is meant for a GPU with memory of its own. On GB10 it leaves
-    less than 10 GiB to everything else: the start is refused, or the machine has nothing left.
+    The default (0.92 in vLLM 0.33.0, 0.9 before) is meant for a GPU with memory of its own. Of
+    GB10's one pool it leaves less than 12 GiB to everything else: the start is refused, since so
+    much is not free, or it succeeds and the machine freezes later. So it is a BLOCK, as the same
+    number is when it is written down. In guides, which are mostly for other machines, in a
+    Dockerfile, whose words others replace, and in images whose build is not known it is a WARN.
 
     Bad:
         vllm serve /srv/m
@@ -47,27 +53,31 @@ def utilization_missing(launch: Launch, doc: Document, ctx: Context) -> Iterator
     Source: vllm-project/recipes#632; vllm/config/cache.py, v0.33.0
     """
     parts = (Kind.VLLM_CONFIG, Kind.GUIDE_RECIPE)  # others add the rest of the words
-    if launch.engine is not Engine.VLLM or _open(launch) or doc.kind in parts:
+    if launch.engine is not Engine.VLLM or ctx.open_ended(launch) or doc.kind in parts:
         return
-    names = ("gpu-memory-utilization", "config", "kv-cache-memory-bytes", "help")
-    if ctx.option(launch, *names) is None:
+    if not any(option.name.startswith(_GIVEN) for option in ctx.options(launch)):
+        softer = _elsewhere(launch, doc) or doc.kind is Kind.DOCKERFILE or not ctx.certain(launch)
         yield Found(
             launch.at, "no --gpu-memory-utilization: the default is for GPUs with own memory",
             "add --gpu-memory-utilization 0.8", sees="0.92 in vLLM 0.33.0",
+            verdict=Verdict.WARN if softer else Verdict.BLOCK,
         )  # fmt: skip
 
 
-def _open(launch: Launch) -> bool:
-    """Whether more words may be there that cannot be told."""
-    return any(word.many for word in launch.argv)
+def _elsewhere(launch: Launch, doc: Document) -> bool:
+    """Whether a guide for many machines says it, not in its part about a Spark."""
+    guide = doc.kind is Kind.GUIDE_RECIPE or "guide" in doc.facts
+    return guide and re.search(r"gb10|spark", launch.where) is None
 
 
-@launch_rule(Verdict.BLOCK)
+@launch_rule(Verdict.BLOCK, Verdict.WARN)
 def utilization_too_high(launch: Launch, doc: Document, ctx: Context) -> Iterator[Found]:
     """--gpu-memory-utilization above 0.88 leaves GB10's system no memory.
 
     It is a share of all the memory there is. The system, the page cache and the engine's own
-    processes need 10 to 15 GiB of 121: without them the machine freezes, with no OOM kill.
+    processes need 10 to 15 GiB of 121: without them the machine freezes, with no OOM kill. Guides
+    and vLLM's own recipes are mostly for machines whose GPU has memory of its own: a WARN there,
+    unless that part is for a Spark.
 
     Bad:
         vllm serve /srv/m --gpu-memory-utilization 0.95
@@ -86,6 +96,7 @@ def utilization_too_high(launch: Launch, doc: Document, ctx: Context) -> Iterato
         yield Found(
             option.value.at, f"{fraction:g} of one pool leaves {left:.0f} GiB to the machine",
             "write --gpu-memory-utilization 0.8 (at most 0.88)", sees=option.text or "",
+            verdict=Verdict.WARN if _elsewhere(launch, doc) else Verdict.BLOCK,
         )  # fmt: skip
 
 

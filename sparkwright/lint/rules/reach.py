@@ -43,7 +43,7 @@ def unexported_variable(launch: Launch, doc: Document, ctx: Context) -> Iterator
     for item in launch.lost:
         if item.how is not How.SHELL or item.name in given or not ENGINE_NAMES.fullmatch(item.name):
             continue
-        if _is_setting(item.name, ctx, launch) and not re.search(rf"\$\{{?{item.name}\b", doc.text):
+        if _is_setting(item.name, ctx, launch) and item.name not in doc.expanded:
             yield Found(
                 item.at,
                 f"{item.name} is not exported: the engine does not get it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from sparkwright.lint.context import Context
 from sparkwright.lint.findings import Found, Verdict
@@ -63,6 +64,9 @@ def blank_behind_backslash(doc: Document, ctx: Context) -> Iterator[Found]:
             )  # fmt: skip
 
 
+_BEGINS: Final = re.compile(r"\s*(?:([A-Z][A-Za-z]+)=|\[(Unit|Service|Install)\])")
+
+
 @file_rule(Verdict.BLOCK)
 def swallowed_line(doc: Document, ctx: Context) -> Iterator[Found]:
     """A backslash at the end of a command's last line makes the next assignment part of it.
@@ -81,9 +85,9 @@ def swallowed_line(doc: Document, ctx: Context) -> Iterator[Found]:
     """
     for directive in doc.directives if judged(doc) else ():
         keys = known_keys().get(directive.section, {})
-        for offset, _ in directive.spots:
+        for offset, _ in directive.spots if len(directive.spots) > 1 else ():
             rest = directive.value[offset:]
-            match = re.match(r"\s*(?:([A-Z][A-Za-z]+)=|\[(Unit|Service|Install)\])", rest)
+            match = _BEGINS.match(rest)
             if offset and match and (match[2] or match[1] in keys):
                 text = rest.strip().split(" ")[0]
                 what = "an argument" if directive.key in EXEC else "part of the value"

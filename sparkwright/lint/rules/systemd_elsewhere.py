@@ -42,7 +42,7 @@ def comment_in_value(doc: Document, ctx: Context) -> Iterator[Found]:
     Source: systemd.syntax(7) (tried: systemd 252, 257)
     """
     for directive in doc.directives if judged(doc) else ():
-        match = re.search(r"\s+#", directive.value)
+        match = re.search(r"\s+#", directive.value) if "#" in directive.value else None
         if match and directive.key not in _FREE and not directive.key.startswith("X-"):
             clean = directive.value[: match.start()]
             yield Found(

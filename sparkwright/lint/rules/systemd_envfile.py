@@ -29,8 +29,10 @@ def envfile_comment(doc: Document, ctx: Context) -> Iterator[Found]:
     """
     for item in doc.assignments:
         value = item.value or ""
+        if item.how is not How.ENVFILE or "#" not in item.raw:
+            continue
         match = re.search(r"\s+#", value) or re.search(r"(?<=[\"'])\s+#", item.raw)
-        if item.how is not How.ENVFILE or match is None:
+        if match is None:
             continue
         if re.fullmatch(r"[^=]*=\s*(\"[^\"]*\"|'[^']*')\s*", item.raw):
             continue

@@ -9,16 +9,11 @@ from typing import Final
 from sparkwright.lint.context import Context
 from sparkwright.lint.findings import Found, Verdict
 from sparkwright.lint.model import Assignment, Directive, Document, How
-from sparkwright.lint.parse.systemd import Piece, split
+from sparkwright.lint.parse.systemd import Piece, env_words
 from sparkwright.lint.registry import file_rule
 from sparkwright.lint.rules.systemd_reading import SYSTEMD, assignments
 
 _ASSIGNED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-# Escapes that systemd's own syntax knows (systemd.syntax(7), "Escape sequences").
-_UNKNOWN_ESCAPE: Final = re.compile(
-    r"(?<!\\)(?:\\\\)*(\\(?![abfnrtvs\\\"']|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}"
-    r"|[0-7]{3}).?)"
-)
 _LITERAL: Final = frozenset({How.UNIT, How.ENVFILE, How.DOCKER_FILE})
 # The hub client expands both itself (huggingface_hub 2.4.0, constants.py).
 _EXPANDED: Final = frozenset({"HF_HOME", "HF_HUB_CACHE", "HF_ASSETS_CACHE", "HF_TOKEN_PATH"})
@@ -49,7 +44,7 @@ def environment_words(doc: Document, ctx: Context) -> Iterator[Found]:
     Source: systemd.exec(5) Environment=; edgehero/pi-dispatch#392 (tried: systemd 252, 257)
     """
     for line in _lines(doc):
-        words = split(line.value).words
+        words = env_words(line).words
         wrong = next((i for i, w in enumerate(words) if not _ASSIGNED.match(w.text)), None)
         if wrong is None:
             continue
@@ -82,9 +77,10 @@ def _joined(line: Directive, words: tuple[Piece, ...], wrong: int) -> str:
 
 @file_rule(Verdict.BLOCK)
 def environment_dropped(doc: Document, ctx: Context) -> Iterator[Found]:
-    """A quote that is not closed, or an escape that systemd does not know, drops the whole line.
+    """An open quote or an escape that systemd does not know drops the rest of an Environment= line.
 
-    "Invalid syntax, ignoring". Backslashes of a pattern or a Windows path are the usual reason.
+    "Invalid syntax, ignoring", and the assignments from that one on are not there; those before it
+    on the line are. Backslashes of a pattern or a Windows path are the usual reason.
 
     Bad:
         Environment="PATTERN=\\d+" "B=1"
@@ -95,19 +91,16 @@ def environment_dropped(doc: Document, ctx: Context) -> Iterator[Found]:
     Source: systemd.exec(5) Environment=; systemd.syntax(7) (tried: systemd 252, 257)
     """
     for line in _lines(doc):
-        parts = split(line.value)
-        escape = _UNKNOWN_ESCAPE.search(line.value)
-        if parts.trouble:
-            yield Found(
-                line.place(parts.at), f"{parts.trouble}: systemd passes over the line",
-                'write Environment="NAME=value" with both quotes', sees="",
-            )  # fmt: skip
-        elif escape:
-            yield Found(
-                line.place(escape.start(1)),
-                f"{escape[1]} is no escape that systemd knows: it passes over the line",
-                f"double the backslash: \\{escape[1]}", sees="",
-            )  # fmt: skip
+        parts = env_words(line)
+        if not parts.trouble:
+            continue
+        fix = 'write Environment="NAME=value" with both quotes'
+        if line.value[parts.at] == "\\":
+            fix = f"double the backslash: \\{line.value[parts.at : parts.at + 2]}"
+        yield Found(
+            line.place(parts.at), f"{parts.trouble}: systemd passes over the rest of the line",
+            fix, sees=" ".join(word.text for word in parts.words),
+        )  # fmt: skip
 
 
 def _literal(doc: Document) -> Iterator[tuple[Assignment, str]]:

@@ -33,7 +33,8 @@ def exec_tilde(doc: Document, ctx: Context) -> Iterator[Found]:
     Source: systemd.service(5) "Command lines"; systemd/systemd#34197 (tried: systemd 252, 257)
     """
     for word in exec_words(doc):
-        match = re.search(r"(?:^|=)(~[\w-]*)(/|$)", word.piece.text)
+        text = word.piece.text
+        match = re.search(r"(?:^|=)(~[\w-]*)(/|$)", text) if "~" in text else None
         if match is None or word.script:
             continue
         user = next((d.value for d in doc.all("User") if d.value), "")
@@ -99,7 +100,9 @@ def exec_bare_name(doc: Document, ctx: Context) -> Iterator[Found]:
     folder = paths[-1].split(":")[0] if paths else "/opt/venv/bin"
     for word in exec_words(doc):
         name = word.piece.text
-        if word.number == 0 and "/" not in name and (name in _OURS or paths):
+        if word.number != 0:
+            continue
+        if "/" not in name and (name in _OURS or paths):
             if name not in _OURS and re.fullmatch(r"(sh|bash|docker|podman|sleep|env)", name):
                 continue
             yield Found(
@@ -164,7 +167,8 @@ def user_specifier(docs: Sequence[Document], ctx: Context) -> Iterator[Found]:
             continue
         for doc in unit.docs:
             for directive in () if of_a_user(doc) else doc.directives:
-                for match in re.finditer(r"%%|%[huUgG]", directive.value):
+                pairs = re.finditer(r"%%|%[huUgG]", directive.value)
+                for match in pairs if "%" in directive.value else ():
                     if match[0] != "%%" and directive.section == "Service":
                         means = _OF_ROOT[match[0]]
                         instead = {"%h": f"/home/{unit.user}", "%u": unit.user}

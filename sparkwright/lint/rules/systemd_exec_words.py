@@ -80,7 +80,9 @@ def _expansion(text: str) -> str:
     """What in a word looks as if a shell would replace it, "" when systemd does or nothing is."""
     if re.fullmatch(r"\$[A-Za-z_]\w*", text):
         return ""
-    for pattern in (r"\$\([^$]*\)?", r"`[^`]*`", r"\$\{\w+:[^}]*\}?"):
+    # In JSON a pair of backquotes is text of a prompt, not a command.
+    command = r"`\w[^`]*`" if text[:1] not in ("{", "[") else r"(?!)"
+    for pattern in (r"\$\([^$]*\)?", command, r"\$\{\w+:[^}]*\}?"):
         match = re.search(r"(?<!\$)" + pattern, text)
         if match:
             return match[0]
@@ -148,7 +150,9 @@ def exec_json(doc: Document, ctx: Context) -> Iterator[Found]:
     """
     told: tuple[Directive | None, int] = (None, 0)  # the last JSON text ends there
     for word in exec_words(doc):
-        head = re.match(r"(?:--?[\w-]+=)?(?=[{\[])", word.raw)
+        head = None
+        if "{" in word.raw or "[" in word.raw:
+            head = re.match(r"(?:--?[\w-]+=)?(?=[{\[])", word.raw)
         inside = word.directive is told[0] and word.piece.start < told[1]
         if word.number == 0 or word.script or head is None or inside:
             continue

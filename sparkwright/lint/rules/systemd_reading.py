@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +19,8 @@ from sparkwright.lint.model import (
     Kind,
     Launch,
 )
-from sparkwright.lint.parse.systemd import Piece, exec_lines
-from sparkwright.lint.text import UNKNOWN
+from sparkwright.lint.parse.systemd import Piece, exec_parts
+from sparkwright.lint.places import UNKNOWN, kept
 
 SYSTEMD: Final = frozenset({Kind.UNIT, Kind.DROPIN})
 EXEC: Final = (
@@ -65,16 +65,18 @@ class ExecWord:
 def exec_words(doc: Document) -> Iterator[ExecWord]:
     """Every word of every Exec…= line of a unit or drop-in."""
     if doc.kind in SYSTEMD:
-        for directive in doc.directives:
-            if directive.key in EXEC:
-                yield from words_of(directive)
+        for directive in kept(doc, "_exec", lambda: [d for d in doc.directives if d.key in EXEC]):
+            yield from words_of(directive)
 
 
-@functools.cache
 def words_of(directive: Directive) -> tuple[ExecWord, ...]:
     """Every word of one Exec…= line; kept, since a dozen rules ask for it."""
+    return kept(directive, "_words", lambda: _words_of(directive))
+
+
+def _words_of(directive: Directive) -> tuple[ExecWord, ...]:
     found = []
-    for line in exec_lines(directive.value):
+    for line in exec_parts(directive):
         program = line.words[0].text.rsplit("/", 1)[-1] if line.words else ""
         before = ""
         for number, piece in enumerate(line.words):
@@ -94,11 +96,9 @@ class Unit:
 
     def all(self, key: str, section: str = "Service") -> list[Directive]:
         """Directives of a key in order; an empty one takes back those before it."""
-        found: list[Directive] = []
-        for doc in self.docs:
-            for directive in doc.all(key, section):
-                found = [*found, directive] if directive.value else []
-        return found
+        every = [one for doc in self.docs for one in doc.all(key, section)]
+        resets = [at for at, one in enumerate(every) if not one.value]
+        return every[resets[-1] + 1 :] if resets else every
 
     def last(self, key: str, section: str = "Service") -> Directive | None:
         """The directive that counts for a key that holds one value."""
@@ -146,12 +146,22 @@ def units(docs: Sequence[Document]) -> list[Unit]:
     for doc in docs:
         if doc.kind in SYSTEMD:
             groups.setdefault(doc.unit or doc.path, []).append(doc)
-    found = []
-    for name, of_it in groups.items():
-        main = next((doc for doc in of_it if doc.kind is Kind.UNIT), None)
-        rest = sorted((d for d in of_it if d is not main), key=lambda d: Path(d.path).name)
-        found.append(Unit(name, main, (*([main] if main else []), *rest)))
-    return found
+    return [unit for name, of_it in groups.items() for unit in _of_a_name(name, of_it)]
+
+
+def _of_a_name(name: str, docs: list[Document]) -> Iterator[Unit]:
+    """Files of one name; those of two machines may be linted together."""
+    mains = [doc for doc in docs if doc.kind is Kind.UNIT]
+    rest = sorted((d for d in docs if d.kind is not Kind.UNIT), key=lambda d: Path(d.path).name)
+    if not mains:
+        yield Unit(name, None, tuple(rest))
+    if len(mains) == 1:
+        yield Unit(name, mains[0], (mains[0], *rest))
+        return
+    for main in mains:
+        here = os.path.normpath(Path(main.path).parent)
+        beside = (d for d in rest if os.path.normpath(Path(d.path).parent.parent) == here)
+        yield Unit(name, main, (main, *beside))
 
 
 def whole_units(docs: Sequence[Document]) -> list[Unit]:
@@ -161,6 +171,10 @@ def whole_units(docs: Sequence[Document]) -> list[Unit]:
 
 def assignments(doc: Document) -> tuple[Assignment, ...]:
     """Every assignment of a file, those of `docker run -e` and of commands included."""
+    return kept(doc, "_every_assignment", lambda: _assignments(doc))
+
+
+def _assignments(doc: Document) -> tuple[Assignment, ...]:
     of_launches = [item for launch in doc.launches for item in launch.env]
     every = dict.fromkeys([*doc.assignments, *of_launches])
     # A <stand-in> of an example is text that nobody knows.

@@ -10,7 +10,7 @@ from typing import Final
 from sparkwright.lint.context import Context
 from sparkwright.lint.findings import Found, Verdict
 from sparkwright.lint.model import Document, How
-from sparkwright.lint.parse.systemd import split
+from sparkwright.lint.parse.systemd import env_words
 from sparkwright.lint.registry import file_rule
 from sparkwright.lint.rules.systemd_reading import SYSTEMD, exec_words
 
@@ -79,7 +79,7 @@ def exec_percent(doc: Document, ctx: Context) -> Iterator[Found]:
     Source: systemd.unit(5) "Specifiers"; systemd/systemd#36248 (tried: systemd 252, 257)
     """
     for word in exec_words(doc):
-        wrong = _meant_otherwise(_pairs(word.piece.text))
+        wrong = _meant_otherwise(_pairs(word.piece.text)) if "%" in word.piece.text else None
         if wrong is None:
             continue
         offset = max(word.raw.find(wrong.pair), 0)
@@ -119,9 +119,9 @@ def environment_percent(doc: Document, ctx: Context) -> Iterator[Found]:
     Source: systemd.exec(5) Environment=; systemd/systemd#9842 (tried: systemd 252, 257)
     """
     for directive in doc.directives:
-        if doc.kind not in SYSTEMD or directive.key != "Environment":
+        if doc.kind not in SYSTEMD or directive.key != "Environment" or "%" not in directive.value:
             continue
-        for piece in split(directive.value).words:
+        for piece in env_words(directive).words:
             wrong = _meant_otherwise(_pairs(piece.text))
             if wrong is None:
                 continue

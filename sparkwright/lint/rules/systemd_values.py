@@ -63,7 +63,12 @@ def bad_value(doc: Document, ctx: Context) -> Iterator[Found]:
     for directive in doc.directives if judged(doc) else ():
         known = known_keys().get(directive.section, {}).get(directive.key)
         value = directive.value
-        if known is None or not value or "%" in value or re.search(r"\s#", value):
+        if (
+            known is None
+            or not value
+            or "%" in value
+            or ("#" in value and re.search(r"\s#", value))
+        ):
             continue
         fix = _CHECKS.get(known.kind, _nothing)(directive)
         if fix:

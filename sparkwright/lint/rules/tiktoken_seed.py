@@ -9,20 +9,17 @@ from typing import Final
 from sparkwright.errors import nearest
 from sparkwright.lint.context import Context, is_gpt_oss
 from sparkwright.lint.findings import Found, Verdict
+from sparkwright.lint.harmony import HARMONY, needs_seed, vocabulary_inside
 from sparkwright.lint.model import Assignment, Document, Engine, Launch
 from sparkwright.lint.registry import file_rule, files_rule, launch_rule
 from sparkwright.lint.rules.systemd_reading import assignments
 
-HARMONY: Final = ("TIKTOKEN_ENCODINGS_BASE", "TIKTOKEN_RS_CACHE_DIR")
-# Read by the Python package tiktoken (tiktoken/load.py).
-_PYTHON: Final = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 # sha1 of the address of o200k_base.tiktoken: its name in a cache directory (openai-harmony 0.0.8).
 _BY_SHA1: Final = "fb374d419588a4632f3f557e76b4b70aebbca790"
 _TWO: Final = (
     "either TIKTOKEN_ENCODINGS_BASE=<dir> with o200k_base.tiktoken in it, or "
     f"TIKTOKEN_RS_CACHE_DIR=<dir> with the file named {_BY_SHA1}"
 )
-_ON: Final = frozenset(("1", "on", "yes", "true"))
 
 
 def _of_harmony(doc: Document) -> Iterator[Assignment]:
@@ -82,6 +79,8 @@ def seed_layout(docs: Sequence[Document], ctx: Context) -> Iterator[Found]:
             is_cache = item.name == "TIKTOKEN_RS_CACHE_DIR"
             if folder.endswith(".tiktoken"):
                 wrong = f"{item.name} names a file, not its directory"
+            elif is_cache and _all_inside(doc, ctx):
+                continue
             elif is_cache and folder in plain - hashed and values.get(HARMONY[0]) != folder:
                 wrong = f"o200k_base.tiktoken in {folder} is not looked at"
             elif not is_cache and folder in hashed - plain:
@@ -89,6 +88,10 @@ def seed_layout(docs: Sequence[Document], ctx: Context) -> Iterator[Found]:
             else:
                 continue
             yield Found(item.at, wrong, _TWO, sees=folder)
+
+
+def _all_inside(doc: Document, ctx: Context) -> bool:
+    return bool(doc.launches) and all(vocabulary_inside(one, ctx) for one in doc.launches)
 
 
 def _placed(docs: Sequence[Document]) -> tuple[set[str], set[str]]:
@@ -126,7 +129,9 @@ def seed_missing(launch: Launch, doc: Document, ctx: Context) -> Iterator[Found]
 
     harmony is written in Rust: it does not read TIKTOKEN_CACHE_DIR, and TIKTOKEN_OFFLINE is read
     by nothing. Without a seed it downloads at the first request, ignores the system's certificates
-    (so a proxy with its own CA breaks it), and answers 400 when it cannot.
+    (so a proxy with its own CA breaks it), and answers 400 when it cannot. vLLM 0.31 and newer
+    have the vocabulary inside (oss-harmony) and need none: nothing is said of them, and when the
+    release is only assumed it is a NOTE.
 
     Bad:
         HF_HUB_OFFLINE=1 vllm serve /srv/openai/gpt-oss-120b
@@ -134,38 +139,25 @@ def seed_missing(launch: Launch, doc: Document, ctx: Context) -> Iterator[Found]
     Good:
         HF_HUB_OFFLINE=1 TIKTOKEN_ENCODINGS_BASE=/srv/tk vllm serve /srv/openai/gpt-oss-120b
 
-    Source: NVIDIA/dgx-spark-playbooks#17, openai/harmony#46 (tried: openai-harmony 0.0.8)
+    Source: NVIDIA/dgx-spark-playbooks#17, openai/harmony#46 (tried: openai-harmony 0.0.8);
+        vllm/requirements/common.txt, v0.31.0
     """
     if launch.engine is not Engine.VLLM or not is_gpt_oss(launch, ctx):
         return
+    inside = vocabulary_inside(launch, ctx)
     if any(launch.get(name) is not None for name in HARMONY):
         return
-    item, why = _needs_seed(launch)
-    if item is None:
+    item, why = needs_seed(launch)
+    if item is None or inside:
         return
-    unknown = launch.env_unknown
+    unknown = launch.env_unknown or inside is None
     # Offline for the hub need not be offline for harmony: the machine may have a network.
     verdict = Verdict.BLOCK if "does not read" in why else Verdict.WARN
     yield Found(
-        item.at, why, f"set {_TWO}", sees=item.raw,
+        item.at, why + (" (unless it is 0.31 or newer)" if inside is None else ""),
+        f"set {_TWO}", sees=item.raw,
         verdict=Verdict.NOTE if unknown else verdict,
     )  # fmt: skip
-
-
-def _needs_seed(launch: Launch) -> tuple[Assignment | None, str]:
-    for name in (*_PYTHON, "TIKTOKEN_OFFLINE"):
-        item = launch.get(name)
-        if item is not None:
-            return item, f"harmony (Rust) does not read {name}: it has no vocabulary"
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        item = launch.get(name)
-        if item is not None and (item.value or "").lower() in _ON:
-            return item, "offline, and harmony has no vocabulary: it goes to the network for one"
-    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-        item = launch.get(name)
-        if item is not None and item.value:
-            return item, "behind a proxy harmony's download may fail: it ignores the system's CAs"
-    return None, ""
 
 
 @file_rule(Verdict.WARN)
@@ -186,7 +178,7 @@ def unknown_tiktoken_variable(doc: Document, ctx: Context) -> Iterator[Found]:
     for item in assignments(doc):
         known = (*HARMONY, "TIKTOKEN_CACHE_DIR")
         if item.name.startswith("TIKTOKEN_") and item.name not in known:
-            if re.search(rf"\$\{{?{re.escape(item.name)}\b", doc.text):
+            if item.name in doc.expanded:
                 continue
             near = nearest(item.name, known) if item.name != "TIKTOKEN_OFFLINE" else ""
             fix = near if near.startswith("did") else f"remove it; {_TWO}"

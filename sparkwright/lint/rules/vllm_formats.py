@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkwright.lint.context import Context
+from sparkwright.lint.context import Context, is_gpt_oss
 from sparkwright.lint.findings import Found, Verdict
 from sparkwright.lint.model import Assignment, Document, Launch
 from sparkwright.lint.registry import launch_rule
@@ -68,7 +68,7 @@ def wrong_format_variable(launch: Launch, doc: Document, ctx: Context) -> Iterat
             continue
         nvfp4 = "NVFP4" in item.name or item.name.endswith("_MOE_FP4")
         mxfp4 = "MXFP4" in item.name
-        if nvfp4 and ctx.gpt_oss(launch):
+        if nvfp4 and is_gpt_oss(launch, ctx):
             yield _mixed(item, "NVFP4", "gpt-oss is MXFP4")
         elif mxfp4 and "nvfp4" in named:
             yield _mixed(item, "MXFP4", "the model is NVFP4")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from sparkwright.lint.context import Build, Context
+from sparkwright.lint.context import Build, Context, is_gpt_oss
 from sparkwright.lint.findings import Found, Verdict
 from sparkwright.lint.model import Assignment, Document, Launch
 from sparkwright.lint.registry import file_rule
@@ -91,7 +91,7 @@ def removed_variable(doc: Document, ctx: Context) -> Iterator[Found]:
 
 
 def _instead(item: Assignment, launch: Launch | None, build: Build, ctx: Context) -> str:
-    gpt_oss = launch is not None and ctx.gpt_oss(launch)
+    gpt_oss = launch is not None and is_gpt_oss(launch, ctx)
     if item.name in DROP:
         return "remove it; the engine picks the kernels for GB10 by itself"
     if item.name not in REPLACED:

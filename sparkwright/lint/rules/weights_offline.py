@@ -103,7 +103,7 @@ def unknown_hub_variable(doc: Document, ctx: Context) -> Iterator[Found]:
 
 def _used(doc: Document, name: str) -> bool:
     """Whether the file itself uses it: then it is the script's own."""
-    return re.search(rf"\$\{{?{re.escape(name)}\b", doc.text) is not None
+    return name in doc.expanded
 
 
 @file_rule(Verdict.BLOCK)
