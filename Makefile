@@ -8,7 +8,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh')
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-bundle test-wheels drift kills bench lint-cases
+.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-bundle test-wheels drift kills bench lint-cases
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -48,6 +48,9 @@ test-cuda: setup ## compile CUDA files of llama.cpp for sm_121a with an nvcc 13;
 
 test-vllm: lab-host setup ## a real vLLM (CPU wheels) on a lab machine: twice, asked, and refused
 	@$(PYTHON) -m tests.vllm </dev/null
+
+test-operate: lab-host setup ## status, verify, fit and doctor on healthy and broken machines
+	@$(PYTHON) -m tests.operate </dev/null
 
 test-bundle: setup ## fill and prove a bundle with real wheels and debs for arm64 (130 MB)
 	@$(PYTHON) -m tests.bundle </dev/null

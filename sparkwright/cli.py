@@ -16,8 +16,14 @@ COMMANDS: dict[str, str] = {
     "bundle": "fill a directory with everything that an air gap needs, or verify one",
     "check": "say what differs, change nothing (exit 0 in sync, 1 drift, 2 error)",
     "converge": "make the machines be as the fleet file says",
+    "doctor": "search logs and machines for causes that are known (exit 0 none, 1 some)",
+    "fit": "say whether a recipe fits a machine, and for how many users (exit 0 yes, 1 no)",
     "lint": "say what programs in units, scripts, recipes really get (exit 0 clean, 1 BLOCK)",
     "lock": "resolve and record what a converge needs from outside",
+    "logs": "show the journals of what is served, from all machines at once",
+    "report": "collect what a bug report needs, without secrets, serial numbers and addresses",
+    "status": "show what runs where, and whether it is what is wanted (exit 0, 1 no, 2 unknown)",
+    "verify": "prove again what runs: questions, log, weights (exit 0, 1 wrong, 2 unknown)",
 }
 
 

@@ -133,7 +133,7 @@ def vllm_bytes(shape: ModelShape, cache: VllmCache, context: int) -> float:
 
 
 def reported_tokens(shape: ModelShape, cache: VllmCache, pool: float) -> int:
-    """"GPU KV cache size: N tokens" as vLLM up to 0.17.1 says it: blocks over groups.
+    """ "GPU KV cache size: N tokens" as vLLM up to 0.17.1 says it: blocks over groups.
 
     Not what fits: a request takes far fewer blocks of a sliding or state group than of a full one.
     """

@@ -90,35 +90,27 @@ def _tensor(file: BinaryIO, path: Path) -> Tensor:
 def shape_of(metadata: Mapping[str, Any], where: str) -> ModelShape:
     """The shape in GGUF's metadata. Raises SparkwrightError that names what is absent."""
     arch = metadata.get("general.architecture", "?")
-
-    def get(key: str, default: Any = None) -> Any:
-        return metadata.get(f"{arch}.{key}", default)
-
-    missing = [
-        key
-        for key in ("block_count", "embedding_length", "attention.head_count")
-        if get(key) is None
-    ]
+    said = {key.removeprefix(f"{arch}."): value for key, value in metadata.items()}
+    wanted = ("block_count", "embedding_length", "attention.head_count")
+    missing = [key for key in wanted if key not in said]
     if missing:
         raise SparkwrightError(f"{where}: the metadata lacks {', '.join(missing)} of {arch}")
-    heads = _largest(get("attention.head_count"))
-    kv, inner = get("attention.head_count_kv", heads), get("ssm.inner_size", 0)
-    head = get("embedding_length") // max(heads, 1)
-    state = get("ssm.state_size", 0)
-    conv = (get("ssm.conv_kernel", 1) - 1) * (inner + 2 * get("ssm.group_count", 0) * state)
-    used = get("expert_used_count", 0)
+    heads = _largest(said["attention.head_count"])
+    head = said["embedding_length"] // max(heads, 1)
+    inner, state = said.get("ssm.inner_size", 0), said.get("ssm.state_size", 0)
+    groups, used = said.get("ssm.group_count", 0), said.get("expert_used_count", 0)
     return ModelShape(
-        layers=tuple(_kind(metadata, arch, number) for number in range(get("block_count"))),
-        kv_heads=_largest(kv),
-        key=get("attention.key_length", head),
-        value=get("attention.value_length", head),
-        window=_largest(get("attention.sliding_window", 0)),
-        conv=conv,
+        layers=tuple(_kind(metadata, arch, number) for number in range(said["block_count"])),
+        kv_heads=_largest(said.get("attention.head_count_kv", heads)),
+        key=said.get("attention.key_length", head),
+        value=said.get("attention.value_length", head),
+        window=_largest(said.get("attention.sliding_window", 0)),
+        conv=(said.get("ssm.conv_kernel", 1) - 1) * (inner + 2 * groups * state),
         ssm=state * inner,
-        hidden=get("embedding_length"),
-        vocab=get("vocab_size") or len(metadata.get("tokenizer.ggml.tokens", ())),
-        context=get("context_length", 0),
-        experts=Experts(get("expert_count"), used) if used else None,
+        hidden=said["embedding_length"],
+        vocab=said.get("vocab_size") or len(metadata.get("tokenizer.ggml.tokens", ())),
+        context=said.get("context_length", 0),
+        experts=Experts(said["expert_count"], used) if used else None,
     )
 
 

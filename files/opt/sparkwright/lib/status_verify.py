@@ -1,0 +1,105 @@
+"""Proves a running unit again without touching it: questions, log, environment, weights.
+
+Runs as `python3 -c <this text> <spec>` over SSH, with the programs that a converge installed.
+SPEC: {"lib", "units": [{"unit", "ask": spec of ask.py, "env": {name: value}, "weights": spec of
+weights.py or null, "deep"}]}. Prints [{check: [wrong, …]}]; nothing is recorded as accepted.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+Found = dict[str, dict[str, Any]]
+# Which check a complaint of ask_judge belongs to; the others are about the answer itself.
+OF = {"system": "system message", "loop": "long answer", "log": "log", "engine": "log",
+      "unknown": "log", "driver": "driver"}  # fmt: skip
+
+
+def asked(spec: dict[str, Any]) -> Found:
+    """The recipe's questions and log lines, judged as after a start."""
+    import ask
+    import ask_journal
+    import ask_judge
+
+    try:
+        said, wrong = ask.ask(spec)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        said, wrong = {}, [("http", f"{type(error).__name__}: {error}")]
+    log = ask_journal.journal(spec)
+    wrong += [*ask_judge.unsaid(spec, log), *ask_judge.said(spec, log)]
+    wrong += [("driver", line) for line in ask_journal.driver_errors(spec)]
+    kernels = ask_journal.backends(log)
+    found: Found = {"question": {"seen": repr((said.get("content") or "").strip()[:60])}}
+    if spec["system"]:
+        found["system message"] = {"seen": f"role {said.get('role') or 'unknown'}"}
+    if spec["long_question"]:
+        long = said.get("long") or {}
+        found["long answer"] = {"seen": f"{long.get('characters', 0)} characters"}
+    found["log"] = {"seen": "; ".join(kernels)[:200] or f"{len(log.splitlines())} lines"}
+    found["driver"] = {"seen": "no error of the GPU's driver since the start"}
+    for item in wrong:
+        row = found.setdefault(OF.get(item[0], "question"), {"seen": ""})
+        row.setdefault("wrong", []).append(ask_judge.sentence(spec, item, kernels))
+    return found
+
+
+def environment(unit: str, wanted: dict[str, str]) -> Found:
+    """What the process really has of the variables that keep it offline."""
+    argv = ["systemctl", "show", "-p", "MainPID", "--value", unit]
+    pid = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
+    try:
+        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+    except OSError as error:
+        return {"offline": {"seen": "", "wrong": [f"cannot be read: {error.strerror}"]}}
+    have = dict(entry.split("=", 1) for entry in text.split("\0") if "=" in entry)
+    wrong = [f"{k} is {have.get(k, 'not set')}, not {v}" for k, v in wanted.items()
+             if have.get(k) != v]  # fmt: skip
+    return {"offline": {"seen": f"{len(wanted) - len(wrong)} of {len(wanted)} variables",
+                        **({"wrong": wrong} if wrong else {})}}  # fmt: skip
+
+
+def weights(lib: str, spec: dict[str, Any], deep: bool) -> Found:
+    """The weights agent's own verdict."""
+    argv = ["python3", f"{lib}/weights.py", "status", "/dev/stdin", *(["--deep"] if deep else [])]
+    done = subprocess.run(argv, input=json.dumps(spec), capture_output=True, text=True, check=False)
+    how = "every byte hashed" if deep else "size, time and inode as when they were hashed"
+    try:
+        found = json.loads(done.stdout)
+        wrong = [f"missing {name}" for name in found["missing"]]
+        wrong += [f"changed {name}" for name in found["changed"]]
+        ok = bool(found["ok"])
+    except (ValueError, KeyError, TypeError):
+        wrong, ok = [done.stderr.strip()[-300:] or "the agent said nothing"], False
+    seen = f"{len(spec['files'])} files, {how}"
+    return {"weights": {"seen": seen, **({} if ok else {"wrong": wrong or ["no manifest"]})}}
+
+
+def verify(lib: str, unit: dict[str, Any]) -> Found:
+    """All checks of one unit."""
+    found: Found = {}
+    if unit["ask"]:
+        found |= asked(unit["ask"])
+    if unit["env"]:
+        found |= environment(unit["unit"], unit["env"])
+    if unit["weights"]:
+        found |= weights(lib, unit["weights"], unit["deep"])
+    return found
+
+
+def main(argv: list[str]) -> int:
+    """Print what was found."""
+    spec = json.loads(argv[0])
+    sys.path.insert(0, spec["lib"])
+    with ThreadPoolExecutor(max(1, len(spec["units"]))) as pool:
+        print(json.dumps(list(pool.map(lambda unit: verify(spec["lib"], unit), spec["units"]))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

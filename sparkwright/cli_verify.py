@@ -1,0 +1,64 @@
+"""`sparkwright verify`: every proof of a converge again, on what runs; nothing is restarted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.cli_status import connect
+from sparkwright.cli_status import parser as status_parser
+
+if TYPE_CHECKING:
+    from sparkwright.status_ask import Fleet
+    from sparkwright.verify_checks import Check
+
+EPILOG = """exit code: 0 all well, 1 something is wrong, 2 something could not be checked
+example: sparkwright verify --limit spark-1 --html verify.html"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = status_parser("verify", "Ask, compare and check what runs. Restarts nothing.")
+    made.epilog, made.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
+    made.add_argument("--deep", action="store_true", help="hash every byte of the weights again")
+    made.add_argument("--html", type=Path, metavar="FILE", help="also write one page")
+    made.set_defaults(timeout=900.0)  # questions, and 65 GB to hash
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check, show, and say how it went; see EPILOG for the exit codes."""
+    options = parser().parse_args(list(argv))
+    fleet = connect(options)
+
+    from sparkwright import verify_checks, verify_text
+
+    made, now = run(fleet, options.deep), time.time()
+    if options.html:
+        options.html.write_text(verify_text.page(made, now))
+    if options.json:
+        print(json.dumps(verify_text.as_json(made, now), indent=1))
+    else:
+        print("\n".join(verify_text.lines(made)))
+    return verify_checks.code(made)
+
+
+def run(fleet: Fleet, deep: bool) -> list[Check]:
+    """Every check: what runs first, then questions to what runs."""
+    from sparkwright import status_judge, verify_checks
+
+    first = {answer.name: answer for answer in fleet.ask(status_judge.question)}
+    machines = {name: status_judge.machine(answer) for name, answer in first.items()}
+
+    def question(name: str, data: Mapping[str, Any]) -> tuple[str, str]:
+        return verify_checks.question(data, first[name], machines[name].rows, deep)
+
+    reached = [host for host in fleet.hosts if machines[host.name].reached]
+    second = {answer.name: answer for answer in fleet.ask(question, reached)}
+    made = [check for name, machine in machines.items()
+            for check in verify_checks.checks(machine, second.get(name))]  # fmt: skip
+    return [*made, *verify_checks.across(list(machines.values()))]

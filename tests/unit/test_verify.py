@@ -1,0 +1,207 @@
+"""`sparkwright verify`: from answers to checks, its text, object and page; remedies that exist."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from sparkwright import verify_text
+from sparkwright.cli import COMMANDS, main
+from sparkwright.paths import PROJECT
+from sparkwright.status_ask import Answer
+from sparkwright.verify_checks import WANTED, Check, across, checks, code
+from tests.unit.machine_case import program
+from tests.unit.test_status import OFF, machine, row
+
+agent: Any = program("status_verify")
+SCHEMA = json.loads((PROJECT / "docs/schemas/verify.json").read_text())
+FINE = {"question": {"seen": "'Paris'"}, "log": {"seen": "CUDA0"}}
+WRONG = {
+    **FINE,
+    "weights": {"seen": "3 files", "wrong": ["changed a.gguf"]},
+    "question": {"seen": "''", "wrong": ["content '<b>' lacks 'Paris'; likely cause: x"]},
+}
+
+
+def made(*told: Any, **changes: Any) -> list[Check]:
+    return checks(machine(row(**changes)), Answer("spark-1", {}, list(told)))
+
+
+def by_name(found: list[Check]) -> dict[str, Check]:
+    return {check.name: check for check in found}
+
+
+def test_a_healthy_recipe() -> None:
+    found = made(FINE)
+    assert [check.name for check in found] == ["state", "as wanted", "question", "log"]
+    assert code(found) == 0
+
+
+def test_what_is_wrong_says_how_to_look_closer() -> None:
+    found = made(WRONG)
+    assert code(found) == 1
+    question, weights = by_name(found)["question"], by_name(found)["weights"]
+    assert question.seen.startswith("content '<b>' lacks 'Paris'")
+    assert question.wanted == WANTED["question"]
+    assert question.look == "sparkwright logs tiny --limit spark-1 --causes"
+    assert weights.look == "sparkwright check --limit spark-1 --data verify=deep"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [({"state": "failed"}, "state"), ({"drift": ("a: differs",)}, "as wanted")],
+)
+def test_units_that_are_not_as_wanted(changes: dict[str, Any], name: str) -> None:
+    running = changes.get("state", "running") == "running"
+    found = made(*([FINE] if running else []), **changes)
+    assert not by_name(found)[name].ok
+    assert code(found) == 1
+
+
+def test_what_could_not_be_asked_is_never_well() -> None:
+    assert [check.ok for check in checks(OFF, None)] == [None]
+    silent = checks(machine(row()), Answer("spark-1", {}, None, "no answer within 9 s"))
+    assert by_name(silent)["question"].ok is None
+    assert by_name(silent)["question"].seen == "no answer within 9 s"
+    assert code(silent) == 2
+    assert code(made(FINE, drift=None, why="lock: no commit")) == 2
+
+
+def test_builds_are_compared_between_machines() -> None:
+    one, same = machine(row()), machine(row(machine="spark-2"))
+    other = machine(row(machine="spark-3", build="b2"))
+    assert across([one]) == []
+    assert [check.ok for check in across([one, same])] == [True]
+    (found,) = across([one, same, other])
+    assert not found.ok
+    assert found.seen == "b11312 0c1e5709 on spark-1, spark-2; b2 on spark-3"
+
+
+ALL = [*made(WRONG), *checks(OFF, None)]
+
+
+def test_the_object_is_as_its_schema_says() -> None:
+    found = json.loads(json.dumps(verify_text.as_json(ALL, 0.0)))
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    assert found["state"] == "unknown"
+
+
+def test_the_text() -> None:
+    golden = PROJECT / "tests/golden/operate/verify.txt"
+    assert "\n".join(verify_text.lines(ALL)) + "\n" == golden.read_text()
+
+
+class Page(HTMLParser):
+    """Tags and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page_needs_nothing_else_and_escapes_what_a_model_says() -> None:
+    page = Page(verify_text.page(ALL, 0.0))
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}
+    assert all(not {"src", "href"} & set(attrs) for _, attrs in page.tags)
+    assert ("meta", {"name": "viewport", "content": "width=device-width,initial-scale=1"}) in (
+        page.tags
+    )
+    assert any("content '<b>' lacks 'Paris'" in text for text in page.texts)
+    assert [tag for tag, attrs in page.tags if attrs.get("class") == "c WRONG"] == ["div"] * 2
+
+
+# --- the program ---
+
+
+def test_the_environment_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Done:
+        stdout = "self\n"
+
+    monkeypatch.setattr(agent.subprocess, "run", lambda *a, **k: Done())
+    path = next(
+        entry.split(b"=", 1)[1].decode()
+        for entry in Path("/proc/self/environ").read_bytes().split(b"\0")
+        if entry.startswith(b"PATH=")
+    )
+    assert agent.environment("u", {"PATH": path}) == {"offline": {"seen": "1 of 1 variables"}}
+    found = agent.environment("u", {"NOT_THERE_AT_ALL": "1"})["offline"]
+    assert found["wrong"] == ["NOT_THERE_AT_ALL is not set, not 1"]
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ('{"ok": true, "missing": [], "changed": []}', None),
+        ('{"ok": false, "missing": ["a"], "changed": ["b"]}', ["missing a", "changed b"]),
+        ('{"ok": false, "missing": [], "changed": []}', ["no manifest"]),
+        ("", ["it fell"]),
+    ],
+)
+def test_the_agents_verdict(
+    monkeypatch: pytest.MonkeyPatch, said: str, wrong: list[str] | None
+) -> None:
+    class Done:
+        stdout, stderr = said, "it fell"
+
+    monkeypatch.setattr(agent.subprocess, "run", lambda *a, **k: Done())
+    assert agent.weights("/lib", {"files": [1]}, False)["weights"].get("wrong") == wrong
+
+
+# --- remedies ---
+
+
+def printed() -> list[str]:
+    """Every string of the package that names one of our commands."""
+    found = []
+    for path in sorted((PROJECT / "sparkwright").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(
+                    str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            else:
+                continue
+            found += re.findall(r"(?:`|example: |run: )sparkwright ([a-z]+[^`\n;]*)", text)
+            # A whole string that is a command; others only begin with the name.
+            begin = re.match(r"sparkwright ([a-z]+)[^`\n;]*", text)
+            found += [begin[0].partition(" ")[2]] if begin and begin[1] in COMMANDS else []
+    return found
+
+
+def test_every_remedy_is_a_command_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    remedies = printed()
+    assert len(remedies) > 10
+    for text in remedies:
+        command, *rest = text.split()
+        assert command in COMMANDS, text
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        shown = capsys.readouterr().out
+        for option in [word for word in rest if word.startswith("--")]:
+            assert option.split("=")[0] in shown, text
+
+
+@pytest.mark.parametrize("command", ["fit", "logs", "report", "status", "verify"])
+def test_help_shows_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert f"example: sparkwright {command} " in shown
+    assert "exit code: 0" in shown
