@@ -9,7 +9,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh' -not -path 'test
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-bundle test-wheels drift kills bench lint-cases
+.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-bundle test-wheels test-airgap drift kills bench lint-cases
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -27,7 +27,7 @@ lab-host:
 setup: ## make .venv and install what lint, tests and lab need
 	@bash scripts/setup.sh </dev/null
 
-demo: lab-host setup ## boot two lab machines, converge them twice, ask them, take them down
+demo: lab-host setup ## two lab machines, converged twice and asked; DEMO_FROM=mirror or bundle
 	@$(PYTHON) -m tests.e2e.demo </dev/null
 
 test: ## set-up, lint and every test; the last line says how it went and how long it took
@@ -50,14 +50,17 @@ test-cuda: setup ## compile CUDA files of llama.cpp for sm_121a with an nvcc 13;
 test-vllm: lab-host setup ## a real vLLM (CPU wheels) on a lab machine: twice, asked, and refused
 	@$(PYTHON) -m tests.vllm </dev/null
 
+test-airgap: lab-host setup ## machines with no way out: from a bundle, from a mirror, bad input
+	@$(PYTHON) -m tests.airgap </dev/null
+
+test-wheels: setup ## look into vLLM's real wheels for a Spark; ARGS=--all hashes each (4.3 GB)
+	@$(PYTHON) -m tests.wheels $(ARGS) </dev/null
+
 test-operate: lab-host setup ## status, verify, fit and doctor on healthy and broken machines
 	@$(PYTHON) -m tests.operate </dev/null
 
 test-bundle: setup ## fill and prove a bundle with real wheels and debs for arm64 (130 MB)
 	@$(PYTHON) -m tests.bundle </dev/null
-
-test-wheels: setup ## look into vLLM's real wheels for a Spark; ARGS=--all hashes each (4.3 GB)
-	@$(PYTHON) -m tests.wheels $(ARGS) </dev/null
 
 drift: lab-host setup ## damage converged machines in every way we know; each is named and mended
 	@$(PYTHON) -m tests.drift </dev/null

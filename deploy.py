@@ -8,6 +8,7 @@ from pyinfra import host
 
 from tasks import (
     acceptance,
+    artifacts,
     base,
     container,
     cuda,
@@ -23,6 +24,7 @@ from tasks import (
 data = host.data.dict()
 
 preflight.check()  # all machines, before anything is prepared
+artifacts.bring(data=data)  # before base: its packages are in the bundle
 base.install(data=data)
 cuda.install(data=data)  # before llama.cpp: cmake is told this nvcc
 llama_cpp.install(data=data)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import bundle, lint, measure, site, weights
+from benchmarks import bundle, lint, measure, push, site, weights
 from benchmarks.ansible import Ansible
 from benchmarks.measure import Figure, Run, median, timed
 from sparkwright.paths import PROJECT
@@ -95,6 +95,8 @@ def main() -> int:
         with TemporaryDirectory(dir=cache_dir()) as place:
             hashed = [*weights.figures(Path(place)), *bundle.figures(Path(place))]
             hashed += lint.figures(Path(place))
+            with start_lab(machines=1) as lab:
+                hashed += push.figures(lab, Path(place), say)
         with TemporaryDirectory(prefix="bench") as place:
             found = [*figures(Path(place)), *hashed]
     except (LabError, RuntimeError) as error:

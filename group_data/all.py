@@ -63,6 +63,10 @@ _sudo = True  # every command; sparks.yaml may name a password (sudo)
 # TCP_NODELAY and keepalive: sparkwright/ssh_transport.py.
 ssh_paramiko_connect_kwargs = {"transport_factory": transport}
 lock_file = "artifacts.lock.yaml"  # sparks.yaml says it as artifacts: {lock: ...}
+artifacts_from = "upstream"  # sparks.yaml says it as artifacts: {from: ...}; mirror or bundle
+artifacts_url = ""  # of a mirror: artifacts: {url: ...}
+artifacts_path = ""  # of a bundle on the laptop: artifacts: {path: ...}
+artifacts_key = ""  # bundle-key.asc beside sparks.yaml
 recipe_dirs = ["recipes"]  # sparks.yaml says it as recipes: [...]
 serve: list[object] = []  # what a machine serves: names, or maps as in sparks.yaml
 peers: list[object] = []  # the fleet's other machines, for pages that show their models

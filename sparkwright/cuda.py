@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sparkwright.llama_flags import newest_nvcc, nvcc_probe
 from sparkwright.paths import LIB
-from sparkwright.resources import Command, File, Spec, State, attributes, quote
+from sparkwright.resources import Absent, Command, File, Spec, State, attributes, quote
 
 KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
 SOURCES = "/etc/apt/sources.list.d/sparkwright-cuda.sources"
@@ -24,6 +24,7 @@ class Repository:
     + fingerprint: 40 hex digits of the signing key
     + keyring_url, keyring_sha256: the deb that carries the key
     + packages: package -> version
+    + only: a sources file that has these packages, key included; then NVIDIA's is not used
     """
 
     url: str
@@ -31,6 +32,7 @@ class Repository:
     keyring_url: str
     keyring_sha256: str
     packages: Mapping[str, str]
+    only: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,19 @@ def install(repository: Repository) -> list[Command]:
     is taken out, and only when its fingerprint is the pinned one.
     """
     return [
-        *_key(repository),
+        *([] if repository.only else _key(repository)),
         *[command for file in files(repository) for command in file.fix([])],
         _packages(repository, repository.packages, f"--update {SOURCES} "),
     ]
 
 
-def files(repository: Repository) -> list[File]:
-    """The pin, and then the source that it holds in check."""
-    return [File(PIN, pin_text(repository)), File(SOURCES, sources_text(repository))]
+def files(repository: Repository) -> tuple[File, File | Absent]:
+    """The pin, and then the source that it holds in check.
+
+    Without a source the pin stays: it tells that the toolkit is ours.
+    """
+    source = Absent(SOURCES) if repository.only else File(SOURCES, sources_text(repository))
+    return File(PIN, pin_text(repository)), source
 
 
 def _key(repository: Repository) -> list[Command]:
@@ -105,6 +111,8 @@ def _key(repository: Repository) -> list[Command]:
 
 def _packages(repository: Repository, names: Iterable[str], update: str = "") -> Command:
     words = [f"{name}={repository.packages[name]}" for name in sorted(names)]
+    if repository.only:
+        update = f"--only {repository.only} "
     return Command(f"python3 {LIB}/apt_install.py {update}{quote(*words)}")
 
 
@@ -161,7 +169,8 @@ def plan(repository: Repository, minimum: str, states: Sequence[State]) -> Toolk
         return ToolkitPlan(tuple(old), (*install(repository), proof(minimum, nvcc_probe())))
     if not ours(states):
         return ToolkitPlan()
-    found, commands = _key_drift(repository, states[3], states[4]), []
+    found = [] if repository.only else _key_drift(repository, states[3], states[4])
+    commands = []
     if found:
         commands += _key(repository)
     for file, state in zip(files(repository), states[1:3], strict=True):

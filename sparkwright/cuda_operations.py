@@ -14,7 +14,9 @@ from sparkwright.site import need
 
 @operation()
 @guarded
-def toolkit(minimum: str, repository: Artifact, keyring: Artifact) -> Commands:
+def toolkit(
+    minimum: str, repository: Artifact, keyring: Artifact, only: str | None = None
+) -> Commands:
     """
     Install the minimal CUDA package set when no nvcc of at least *minimum* is found; where we
     did that once, keep source, pin, key and packages as they were made.
@@ -22,6 +24,7 @@ def toolkit(minimum: str, repository: Artifact, keyring: Artifact) -> Commands:
     + minimum: version, like 13.0
     + repository: apt repository with fingerprint and package versions
     + keyring: the deb that carries the repository's key
+    + only: a sources file that has the packages, instead of that repository
     """
 
     states = ask(host, cuda.probes(repository.packages or {}))
@@ -34,6 +37,7 @@ def toolkit(minimum: str, repository: Artifact, keyring: Artifact) -> Commands:
         keyring_url=need(keyring.url),
         keyring_sha256=need(keyring.sha256),
         packages=need(repository.packages),
+        only=only,
     )
     plan = cuda.plan(wanted, minimum, states)
     if not plan.drift:

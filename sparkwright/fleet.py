@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from sparkwright.errors import Problems
+from sparkwright.fleet_artifacts import Artifacts, read_artifacts
 from sparkwright.fleet_serve import Served, check_served, read_serve
 from sparkwright.fleet_settings import read_settings
 from sparkwright.fleet_ssh import (
@@ -55,7 +56,7 @@ class Fleet:
 
     path: Path
     sparks: tuple[Spark, ...]
-    artifacts_from: str
+    artifacts: Artifacts
     lock: Path
     recipe_dirs: tuple[Path, ...]
 
@@ -76,7 +77,7 @@ def load_fleet(path: Path, settings_defaults: Mapping[str, object]) -> Fleet:
 
 
 def _fleet(path: Path, top: Reader, settings: Mapping[str, object]) -> Fleet:
-    artifacts_from, lock = _artifacts(path.parent, top.section("artifacts"))
+    artifacts, lock = read_artifacts(path.parent, top.section("artifacts"))
     dirs = _recipe_dirs(path.parent, top)
     recipes = read_recipes(dirs, top.problems)
     base = _defaults(top.section("defaults"), settings)
@@ -94,24 +95,7 @@ def _fleet(path: Path, top: Reader, settings: Mapping[str, object]) -> Fleet:
         part.fail("", "lists no spark", "add spark-1: {address: ...}")
     _check_together(part, sparks)
     top.finish()
-    return Fleet(path, tuple(sparks), artifacts_from, lock, dirs)
-
-
-def _artifacts(directory: Path, part: Reader) -> tuple[str, Path]:
-    source = part.take("from", str, "upstream", check=_source_problem)
-    default = directory / "artifacts.lock.yaml"
-    if not default.exists():
-        default = PROJECT / "artifacts.lock.yaml"
-    lock = part.take("lock", str, str(default), check=path_problem)
-    part.finish()
-    return source, directory / Path(lock).expanduser()
-
-
-def _source_problem(source: str) -> Verdict:
-    if source in ("mirror", "bundle"):
-        what = f"{source} is not there yet (it comes with docs/air-gap.md)"
-        return what, "write from: upstream"
-    return None if source == "upstream" else (f'must be upstream, not "{source}"', "")
+    return Fleet(path, tuple(sparks), artifacts, lock, dirs)
 
 
 def _recipe_dirs(directory: Path, top: Reader) -> tuple[Path, ...]:

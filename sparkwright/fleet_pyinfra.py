@@ -15,6 +15,8 @@ from sparkwright.fleet_settings import settings_defaults
 from sparkwright.fleet_ssh import Ssh
 from sparkwright.limits import refuse_pyinfra_options
 
+# As bundle_key.NAME; that module loads an OpenPGP library, which only an air gap needs.
+KEY_NAME = "bundle-key.asc"
 Groups = dict[str, list[tuple[str, dict[str, object]]]]
 
 
@@ -60,6 +62,7 @@ def _data(fleet: Fleet, spark: Spark, problems: Problems) -> dict[str, object]:
     data["recipe_dirs"] = [str(path) for path in fleet.recipe_dirs]
     data["serve"] = [dataclasses.asdict(served) for served in spark.serve]
     data["peers"] = peers(fleet, spark.name)
+    data |= _artifacts_data(fleet)
     data |= _ssh_data(fleet, spark, where, problems)
     if spark.sudo_password_env:
         password = os.environ.get(spark.sudo_password_env)
@@ -70,6 +73,16 @@ def _data(fleet: Fleet, spark: Spark, problems: Problems) -> dict[str, object]:
             hint = f"read -rs {name} && export {name}"
             problems.add(f"{where}/sudo", f"the variable {name} is not set", hint)
     return data
+
+
+def _artifacts_data(fleet: Fleet) -> dict[str, object]:
+    found = fleet.artifacts
+    return {
+        "artifacts_from": found.source,
+        "artifacts_url": found.url,
+        "artifacts_path": found.path,
+        "artifacts_key": str(fleet.path.parent / KEY_NAME),
+    }
 
 
 def _ssh_data(fleet: Fleet, spark: Spark, where: str, problems: Problems) -> dict[str, object]:

@@ -16,6 +16,10 @@ from sparkwright.yaml_reader import Check, Reader, Verdict, kind_word, one_of, t
 _ELSEWHERE: Final = {
     "lock_file": "write artifacts: {lock: ...} at the top instead",
     "recipe_dirs": "write recipes: [...] at the top instead",
+    "artifacts_from": "write artifacts: {from: ...} at the top instead",
+    "artifacts_url": "write artifacts: {url: ...} at the top instead",
+    "artifacts_path": "write artifacts: {path: ...} at the top instead",
+    "artifacts_key": "it is bundle-key.asc beside this file",
     "serve": "write serve: under the spark instead",
     "peers": "sparkwright reads them from this file itself",
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkwright import memory, serving, vllm_needs
 from sparkwright.errors import Problems, SparkwrightError
-from sparkwright.preflight_seen import Seen
+from sparkwright.preflight_seen import Seen, places
 from sparkwright.site import Planned
 
 GIB = 2**30
@@ -122,9 +122,14 @@ def _disk(
 ) -> None:
     lines = found.held.get("out", "").splitlines()
     held = {path: size for path, _, size in (line.rpartition("\t") for line in lines)}
-    models = [item.weights for item in items if item.weights]
-    files = {f"{model.directory}/{f.path}": f.size for model in models for f in model.files}
-    missing = sum(size for path, size in files.items() if held.get(path) != str(size))
+    models = {item.weights.directory: item.weights for item in items if item.weights}
+    missing = sum(
+        f.size
+        for model in models.values()
+        for f in model.files
+        # What a push brought and nobody linked yet takes no room a second time.
+        if not any(held.get(f"{place}/{f.path}") == str(f.size) for place in places(data, model))
+    )
     weights = f" ({missing / GIB:.1f} GiB of weights are missing)"
     venvs = _new_venvs(data, found)
     for_venvs = f" ({', '.join(venvs)} to be made)" if venvs else ""

@@ -9,7 +9,8 @@ from typing import Any
 from sparkwright import container_ports
 from sparkwright.resources import Spec, State, quote
 from sparkwright.serving import ACCEPTED
-from sparkwright.site import UNIT_DIR, Planned
+from sparkwright.site import UNIT_DIR, Planned, Weights
+from sparkwright.sources import source_of, weights_of
 from sparkwright.units import MARKER
 
 TOOLS = ["sudo", "systemctl", "systemd-run", "systemd-analyze", "journalctl", "ss", "apt-get"]
@@ -40,7 +41,7 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
     """Questions; `seen` takes the answers in the same order."""
     query = "--query-gpu=name,compute_cap,driver_version"
     names = [f"{UNIT_DIR}/{item.unit}.service" for item in items]
-    dirs = sorted({item.weights.directory for item in items if item.weights})
+    dirs = sorted({at for i in items if i.weights for at in places(data, i.weights)})
     return [
         {"kind": "host", "tools": TOOLS},
         {"kind": "disk", "path": data["data_dir"]},
@@ -56,6 +57,13 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
         container_ports.probe(),
         {"kind": "listing", "pattern": f"{data['prefix']}/vllm/*/.stamp"},
     ]
+
+
+def places(data: Mapping[str, Any], weights: Weights) -> list[str]:
+    """Directories that may hold a snapshot's files: its own, and a bundle's that was pushed."""
+    snapshot = weights.snapshot
+    pushed = weights_of(source_of(data), snapshot.repo, str(snapshot.commit))
+    return [weights.directory, *([pushed] if pushed else [])]
 
 
 def foreign(paths: Sequence[str]) -> str:

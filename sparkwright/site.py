@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sparkwright import sources
 from sparkwright.artifacts import Artifact, HubFile, Lock, Snapshot, load_lock
 from sparkwright.errors import Problems, SparkwrightError, nearest
 from sparkwright.model_files import no_model
@@ -73,8 +74,8 @@ def _recipes(dirs: tuple[str, ...]) -> dict[str, Recipe]:
 
 
 @functools.cache
-def _lock(path: str) -> Lock:
-    return load_lock(_place(path))
+def _lock(path: str, source: sources.Source) -> Lock:
+    return sources.placed(load_lock(_place(path)), source)
 
 
 def _place(name: str) -> Path:
@@ -83,8 +84,13 @@ def _place(name: str) -> Path:
 
 
 def lock_of(data: Mapping[str, Any]) -> Lock:
-    """The lock that a machine's data names. Raises SparkwrightError."""
-    return _lock(str(data["lock_file"]))
+    """The lock, with the addresses that the machine's source has. Raises SparkwrightError."""
+    return _lock(str(data["lock_file"]), sources.source_of(data))
+
+
+def upstream_lock(data: Mapping[str, Any]) -> Lock:
+    """The lock as it is, whatever the source. Raises SparkwrightError."""
+    return _lock(str(data["lock_file"]), sources.UPSTREAM)
 
 
 def recipes_of(data: Mapping[str, Any]) -> dict[str, Recipe]:
@@ -118,13 +124,9 @@ def planned(data: Mapping[str, Any], problems: Problems | None = None) -> tuple[
     out = []
     for place, item in enumerate(data["serve"]):
         entry: Mapping[str, Any] = {"recipe": item} if isinstance(item, str) else item
-        recipe = recipes.get(entry["recipe"])
-        if recipe is None:
-            found.add(
-                f"serve/{place}",
-                f"no recipe named {entry['recipe']}",
-                nearest(entry["recipe"], recipes),
-            )
+        name = entry["recipe"]
+        if (recipe := recipes.get(name)) is None:
+            found.add(f"serve/{place}", f"no recipe named {name}", nearest(name, recipes))
             continue
         weights = _weights(recipe, recipe.weights, lock, data, found) if recipe.weights else None
         if weights or not recipe.weights:

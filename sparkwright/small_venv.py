@@ -42,11 +42,18 @@ class SmallVenv:
             {"kind": "run", "argv": ["python3", f"{LIB}/make_venv.py", "check", current]},
         ]
 
-    def plan(self, prefix: str, requirements_sha256: str, states: Sequence[State]) -> JobPlan:
+    def plan(
+        self,
+        prefix: str,
+        requirements_sha256: str,
+        states: Sequence[State],
+        index: str | None = None,
+    ) -> JobPlan:
         """
         What has to happen so that {prefix}/<label>/current is the wanted environment.
 
         + requirements_sha256: of the requirements file
+        + index: where its wheels are; None: as pip is set up there
         """
         python = states[0].get("out", "").strip()
         name = digest({"requirements": requirements_sha256, "python": python})
@@ -65,18 +72,19 @@ class SmallVenv:
         )
         return JobPlan(
             tuple(drift),
-            self._job(f"{root}/{name}", name),
+            self._job(f"{root}/{name}", name, index),
             (Command(f"mkdir -p {quote(root)}"),),
             (switch(root, "current", name), Command(prune)),
         )
 
-    def _job(self, dest: str, name: str) -> Job:
+    def _job(self, dest: str, name: str, index: str | None) -> Job:
+        more = {"index": index} if index else {}
         return Job(
             label=self.label,
             digest=name,
             stamp=f"{dest}/.stamp",
             program=(f"{LIB}/make_venv.py",),
-            spec={"requirements": self.requirements, "dest": dest, "proof": self.proof},
+            spec={"requirements": self.requirements, "dest": dest, "proof": self.proof, **more},
         )
 
 

@@ -15,9 +15,11 @@ class Packages:
     """Debian packages.
 
     + names: package -> version, or None for whichever the machine's own sources have
+    + only: a sources file that is used instead of the machine's own
     """
 
     names: Mapping[str, str | None]
+    only: str | None = None
 
     def probes(self) -> list[Spec]:
         return [{"kind": "packages", "names": sorted(self.names)}]
@@ -42,7 +44,8 @@ class Packages:
 
     def fix(self, states: Sequence[State]) -> list[Command]:
         words = [n if v is None else f"{n}={v}" for n, v in self.wrong(states).items()]
-        return [Command(f"python3 {LIB}/apt_install.py {quote(*words)}")]
+        only = f"--only {quote(self.only)} " if self.only else ""
+        return [Command(f"python3 {LIB}/apt_install.py {only}{quote(*words)}")]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ def probes(prefix: str) -> list[Spec]:
     return _venv().probes(prefix)
 
 
-def plan(prefix: str, requirements_sha256: str, states: Sequence[State]) -> JobPlan:
+def plan(
+    prefix: str, requirements_sha256: str, states: Sequence[State], index: str | None = None
+) -> JobPlan:
     """What has to happen so that {prefix}/uv/current is the wanted environment."""
-    return _venv().plan(prefix, requirements_sha256, states)
+    return _venv().plan(prefix, requirements_sha256, states, index)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkwright.lock_wheels import locked_text
-from sparkwright.site import artifact, lock_of, need, recipes_of
+from sparkwright.site import artifact, need, recipes_of, upstream_lock
+from sparkwright.sources import source_of
 from sparkwright.vllm_profiles import load_patch, profile_of, requirements
 from sparkwright.vllm_venv import Wanted
 
@@ -38,16 +39,20 @@ def environments(data: Mapping[str, Any]) -> list[Wanted]:
 
 def environment(data: Mapping[str, Any], name: str) -> Wanted:
     """One environment, by its profile's name. Raises SparkwrightError."""
-    found = artifact(data, profile_of(name).artifact)
+    # The environment's name depends on the lock alone: another source installs nothing anew.
+    lock = upstream_lock(data)
+    found = lock.artifact(profile_of(name).artifact)
     profile = profile_of(name, found)
-    wheels = [artifact(data, wheel) for wheel in profile.wheels]
+    wheels = [lock.artifact(wheel) for wheel in profile.wheels]
     return Wanted(
         profile=profile,
-        requirements=requirements(locked_text(lock_of(data), found), wheels),
+        requirements=requirements(locked_text(lock, found), wheels),
         patches=tuple(load_patch(patch) for patch in profile.patches),
-        uv=need(artifact(data, "uv").version),
+        uv=need(lock.artifact("uv").version),
         arch=str(data["arch"]),
         prefix=str(data["prefix"]),
         user=str(data["service_user"]),
         keep=int(data["vllm_keep"]),
+        index=source_of(data).index(),
+        places=tuple((need(w.url), need(artifact(data, w.name).url)) for w in wheels),
     )

@@ -28,6 +28,8 @@ class Wanted:
     + arch: as `uname -m` says
     + keep: environments of the profile that stay, the current one included
     + find_links: directories on the machine with wheels; with them no index is asked
+    + index: the only index that is asked; None: as pip and uv are set up there
+    + places: (address in the requirements, address where the machine gets that wheel)
     """
 
     profile: Profile
@@ -39,6 +41,8 @@ class Wanted:
     user: str
     keep: int
     find_links: tuple[str, ...] = ()
+    index: str | None = None
+    places: tuple[tuple[str, str], ...] = ()
 
     @property
     def root(self) -> str:
@@ -102,7 +106,9 @@ def job_of(wanted: Wanted) -> Job:
     """The transient unit that makes the environment; uv fetches what the lock names."""
     dest = f"{wanted.root}/{wanted.name}"
     hashes = {p["name"]: digest(dict(p)) for p in wanted.patches}
-    text = wanted.requirements
+    text, own = wanted.requirements, digest({"text": wanted.requirements})
+    for old, new in wanted.places:
+        text = text.replace(f" @ {old} ", f" @ {new} ")
     spec = {
         "profile": wanted.profile.name,
         "dest": dest,
@@ -116,7 +122,8 @@ def job_of(wanted: Wanted) -> Job:
         "no_index": bool(wanted.find_links),
         "patches": [dict(patch) for patch in wanted.patches],
         "checks": as_data(wanted.profile.checks),
-        "inputs": {**wanted.inputs, "requirements": digest({"text": text}), "patches": hashes},
+        "inputs": {**wanted.inputs, "requirements": own, "patches": hashes},
+        **({"index": wanted.index} if wanted.index else {}),
     }
     return Job(
         label=f"vllm-{wanted.profile.name}",

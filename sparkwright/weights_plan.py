@@ -12,6 +12,7 @@ from sparkwright.jobs import Job, JobPlan
 from sparkwright.paths import LIB
 from sparkwright.resources import Command, Spec, State, quote
 from sparkwright.site import Weights
+from sparkwright.sources import weights_source
 
 STAMP = ".sparkwright-stat.json"  # the agent's, see weights_state.py: it names what was verified
 
@@ -43,6 +44,7 @@ def spec_of(weights: Weights, data: Mapping[str, Any], endpoint: str) -> dict[st
         "adopt_dirs": list(data["weights_adopt_dirs"]),
         "stall_s": data["weights_stall_s"],
         "token_file": None,
+        **weights_source(data, weights.snapshot.repo, str(weights.snapshot.commit)),
     }
 
 
@@ -100,14 +102,30 @@ def plan(
     drift += [f"{weights.directory}: changed {name}" for name in seen["changed"]]
     drift = drift or [f"{weights.directory}: no valid manifest"]
     return JobPlan(
-        tuple(drift), _job(weights, spec, user, token), _before(weights, user), (), notes
+        tuple(drift),
+        _job(weights, spec, user, token),
+        _before(weights, spec, user, seen),
+        (),
+        notes,
     )
 
 
-def _before(weights: Weights, user: str) -> tuple[Command, ...]:
-    """The directory, owned by the service user; parents stay root's."""
+def _before(
+    weights: Weights, spec: Mapping[str, Any], user: str, seen: Mapping[str, Any]
+) -> tuple[Command, ...]:
+    """The directory, owned by the service user; parents stay root's.
+
+    Files that a bundle brought get a second name here, and no second copy. The agent proves them
+    like any others; it could not link them itself (fs.protected_hardlinks, proc(5)).
+    """
     place = quote(weights.directory)
-    return (Command(f"mkdir -p {place} && chown {user}:{user} {place}"),)
+    made = Command(f"mkdir -p {place} && chown {user}:{user} {place}")
+    if not spec.get("held"):
+        return (made,)
+    wrong = {*seen["missing"], *seen["changed"]}
+    names = [f["path"] for f in spec["files"] if f["path"] in wrong or "everything" in wrong]
+    link = f"python3 {LIB}/weights_link.py {quote(str(spec['held']), weights.directory, user)}"
+    return (made, Command(link, stdin=json.dumps(names)))
 
 
 def _job(weights: Weights, spec: Mapping[str, Any], user: str, token: str | None) -> Job:

@@ -18,6 +18,8 @@ from sparkwright.operations import Batch, ensure
 from sparkwright.paths import RUN, machine_files
 from sparkwright.resources import Directory, File, Resource
 from sparkwright.site import UNIT_DIR
+from sparkwright.sources import source_of
+from sparkwright.sources_apt import apt_files
 from sparkwright.system import Packages, Restarted, Sysctl, User
 
 # The machine keeps 16 GiB of swap and should not use it for weights (DGX OS ships 60; field
@@ -29,6 +31,7 @@ JOURNAL = "# Managed by sparkwright\n[Journal]\nStorage=persistent\nSystemMaxUse
 # Where we write files beside their places, before they are renamed.
 WRITTEN = (
     "/opt/sparkwright",
+    "/etc/apt",
     "/etc/sysctl.d",
     "/etc/systemd/journald.conf.d",
     UNIT_DIR,
@@ -39,7 +42,7 @@ WRITTEN = (
     RUN,
 )
 # build-essential … libssl-dev: llama.cpp's build (its docs/build.md); gpg: the CUDA key;
-# python3-venv: the hub client. All from the machine's own sources.
+# python3-venv: the hub client. From the machine's own sources or a bundle.
 PACKAGES = (
     "build-essential",
     "cmake",
@@ -65,18 +68,15 @@ def parts(data: Mapping[str, Any]) -> dict[str, Sequence[Resource]]:
     """The operations' names with what each makes sure of, in order."""
     user = data["service_user"]
     account = User(user, data["data_dir"], ("video", "render"))
+    places = directories(data, user)
     leftovers = NoLeftovers((*WRITTEN, data["etc_dir"]))
-    packages = Packages(dict.fromkeys((*PACKAGES, *data["packages_extra"])))
+    packages = dict.fromkeys((*PACKAGES, *data["packages_extra"]))
     return {
         "Put our programs on the machine": programs(),
-        "Create the service account and directories": [
-            account,
-            *directories(data, user),
-            leftovers,
-        ],
+        "Create the service account and directories": [account, *places, leftovers],
         "Keep the journal, with a limit": journal(),
         "Set kernel values": [File(SYSCTL_FILE, sysctl_text()), Sysctl(SYSCTL)],
-        "Install packages": [packages],
+        "Install packages": [*apt_files(data), Packages(packages, source_of(data).only())],
     }
 
 

@@ -14,6 +14,7 @@ from pyinfra.api import deploy
 
 from sparkwright.cuda_operations import toolkit
 from sparkwright.site import artifact
+from sparkwright.sources import source_of
 
 
 @deploy("CUDA")
@@ -27,4 +28,5 @@ def install(data: Mapping[str, Any]) -> None:
         minimum=data["cuda_version_min"],
         repository=repository,
         keyring=keyring,
+        only=source_of(data).only(),
     )

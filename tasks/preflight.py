@@ -16,6 +16,7 @@ from sparkwright import interrupts, vllm_needs
 from sparkwright.errors import SparkwrightError
 from sparkwright.image_needs import image_names
 from sparkwright.preflight_run import check_fleet
+from sparkwright.push_ready import unready
 from sparkwright.site import artifact
 
 
@@ -37,4 +38,4 @@ def artifact_problems(data: Mapping[str, Any]) -> list[str]:
             artifact(data, name)
         except SparkwrightError as error:
             problems.append(str(error))
-    return problems
+    return [*problems, *unready(data)]

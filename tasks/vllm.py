@@ -18,6 +18,7 @@ from sparkwright import uv_client, vllm_venv
 from sparkwright.job_operations import detached
 from sparkwright.operations import ensure
 from sparkwright.site import artifact, need
+from sparkwright.sources import source_of
 from sparkwright.system import Packages
 from sparkwright.vllm_needs import environments
 
@@ -28,12 +29,19 @@ def install(data: Mapping[str, Any]) -> None:
     wanted = environments(data)
     if not wanted:
         return
-    packages = {name: None for item in wanted for name in item.profile.packages}
-    ensure(name="Install Python's headers and a compiler", resources=[Packages(packages)])
+    names = {name: None for item in wanted for name in item.profile.packages}
+    source = source_of(data)
+    packages = Packages(names, source.only())
+    ensure(name="Install Python's headers and a compiler", resources=[packages])
     detached(
         name="Install uv",
         specs=uv_client.probes(data["prefix"]),
-        plan=partial(uv_client.plan, data["prefix"], need(artifact(data, "uv").sha256)),
+        plan=partial(
+            uv_client.plan,
+            data["prefix"],
+            need(artifact(data, "uv").sha256),
+            index=source.index(),
+        ),
     )
     for item in host.loop(wanted):
         detached(

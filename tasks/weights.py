@@ -18,6 +18,7 @@ from pyinfra.api import deploy
 from sparkwright import hub_client, weights_plan
 from sparkwright.job_operations import detached
 from sparkwright.site import Weights, artifact, lock_of, need, planned
+from sparkwright.sources import source_of
 
 
 @deploy("weights")
@@ -27,7 +28,9 @@ def install(data: Mapping[str, Any]) -> None:
     detached(
         name="Install the Hub client",
         specs=hub_client.probes(data["prefix"]),
-        plan=partial(hub_client.plan, data["prefix"], need(client.sha256)),
+        plan=partial(
+            hub_client.plan, data["prefix"], need(client.sha256), index=source_of(data).index()
+        ),
     )
     for weights in host.loop(snapshots(data)):
         spec = weights_plan.spec_of(weights, data, lock_of(data).hub)

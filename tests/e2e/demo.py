@@ -1,4 +1,7 @@
-"""`make demo`: two machines from nothing to answering, and a second run that changes nothing."""
+"""`make demo`: two machines from nothing to answering, and a second run that changes nothing.
+
+DEMO_FROM=upstream (the default), mirror or bundle; the last two make a bundle and then end upstream.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sparkwright.fleet_artifacts import WORDS
+from tests.airgap.place import MIRROR_PORT, Site, mirror
 from tests.e2e import support
-from tests.lab.host import LabError
+from tests.lab.host import LabError, cache_dir
 from tests.lab.lab import Lab, start_lab
 
 SERVE = {"spark-1": ["tiny-gpt-oss-llamacpp"], "spark-2": ["tiny-llama-llamacpp"]}
@@ -65,13 +72,37 @@ def demo(lab: Lab, fleet: Path, began: float) -> int:
     return 0 if good else 1
 
 
+@contextmanager
+def fleet_from(lab: Lab, folder: Path, word: str) -> Iterator[Path]:
+    """A fleet file whose artifacts come from there."""
+    if word == "upstream":
+        yield lab.write_fleet(folder / "sparks.yaml", SERVE, support.settings())
+        return
+    site = Site(lab, folder, SERVE)
+    say("connected: sparkwright lock --debs, sparkwright bundle, sparkwright bundle verify")
+    site.fill()
+    say(f"cut off: upstream ends; the rest is from: {word}")
+    site.cut_off()
+    if word == "bundle":
+        yield site.say_from(word, path=str(site.bundle))
+        return
+    with mirror(site, site.bundle, MIRROR_PORT) as url:
+        yield site.say_from(word, url=url)
+
+
 def main() -> int:
     """Boot, converge twice, take everything down."""
     began = time.monotonic()
+    word = os.environ.get("DEMO_FROM") or "upstream"
+    if word not in WORDS:
+        print(f"DEMO_FROM: must be one of {', '.join(WORDS)}, not {word}", file=sys.stderr)
+        return 2
     try:
-        with start_lab(machines=2) as lab, TemporaryDirectory() as place:
-            settings = support.settings()
-            fleet = lab.write_fleet(Path(place) / "sparks.yaml", SERVE, settings)
+        with (
+            start_lab(machines=2) as lab,
+            TemporaryDirectory(dir=cache_dir()) as place,
+            fleet_from(lab, Path(place), word) as fleet,
+        ):
             return demo(lab, fleet, began)
     except LabError as error:
         print(error, file=sys.stderr)

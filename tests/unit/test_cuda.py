@@ -11,6 +11,7 @@ import pytest
 
 from sparkwright import cuda
 from sparkwright.llama_flags import nvcc_probe
+from sparkwright.resources import File
 
 REPOSITORY = cuda.Repository(
     url="http://repo/",
@@ -131,7 +132,7 @@ PRINT = f"pub:-:4096:1:X:1:::-:::scSC:\nfpr:::::::::{'A' * 40}:\nuid:-::::1::Y::
 def machine(**changes: Any) -> list[Any]:
     """Answers of a machine whose toolkit we installed; `changes` by name of the question."""
     files = [{**ROOT, "sha256": hashlib.sha256(file.content.encode()).hexdigest()}
-             for file in cuda.files(REPOSITORY)]  # fmt: skip
+             for file in cuda.files(REPOSITORY) if isinstance(file, File)]  # fmt: skip
     states = {
         "nvcc": {"rc": 0, "out": "/usr/local/cuda/bin/nvcc 13.0.88\n"},
         "pin": files[0],

@@ -194,11 +194,11 @@ def test_size_larger_than_the_file_system_is_refused(server: Server, dest: Path)
     assert server.asked == []
 
 
-def test_only_http_is_accepted(dest: Path) -> None:
-    argv = [sys.executable, str(LIB / "fetch.py"), "file:///etc/passwd", str(dest)]
+def test_only_http_and_files_are_accepted(dest: Path) -> None:
+    argv = [sys.executable, str(LIB / "fetch.py"), "ftp://127.0.0.1/passwd", str(dest)]
     answer = subprocess.run([*argv, "--sha256", HASH], capture_output=True, text=True)
     assert answer.returncode == 2
-    assert "only http and https" in answer.stderr
+    assert "only http, https and file" in answer.stderr
 
 
 @pytest.mark.parametrize("brings", [True, False])

@@ -10,6 +10,7 @@ import yaml
 
 from sparkwright.errors import SparkwrightError
 from sparkwright.fleet import Fleet, load_fleet
+from sparkwright.fleet_artifacts import Artifacts
 from sparkwright.fleet_serve import Served
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.fleet_ssh import Ssh
@@ -92,17 +93,37 @@ BAD = {
     "spark_text": ("sparks: {a: 10.0.0.1}", f"{A}: must be a map, not text"),
     "mirror": (
         "artifacts: {from: mirror}" + GOOD,
-        "sparks.yaml: artifacts/from: mirror is not there yet (it comes with docs/air-gap.md); "
-        "write from: upstream",
+        "sparks.yaml: artifacts: url is missing, from: mirror needs it; "
+        "add url: http://files.example.lan/bundle",
     ),
     "bundle": (
         "artifacts: {from: bundle}" + GOOD,
-        "sparks.yaml: artifacts/from: bundle is not there yet (it comes with docs/air-gap.md); "
-        "write from: upstream",
+        "sparks.yaml: artifacts: path is missing, from: bundle needs it; "
+        "add path: /media/usb/bundle",
+    ),
+    "mirror_url": (
+        "artifacts: {from: mirror, url: 'ftp://x/y'}" + GOOD,
+        'sparks.yaml: artifacts/url: must be http://host:port/path, not "ftp://x/y"; '
+        "write url: http://files.example.lan/bundle",
+    ),
+    "mirror_password": (
+        "artifacts: {from: mirror, url: 'http://me:secret@x/y'}" + GOOD,
+        "sparks.yaml: artifacts/url: holds a user name or password; "
+        "no secrets in this file; serve it without",
+    ),
+    "path_without_bundle": (
+        "artifacts: {path: /x}" + GOOD,
+        "sparks.yaml: artifacts/path: belongs to from: bundle, and this says from: upstream; "
+        "remove it, or write from: bundle",
+    ),
+    "artifacts_typo": (
+        "artifacts: {form: mirror}" + GOOD,
+        "sparks.yaml: artifacts: unknown key form; did you mean from?",
     ),
     "from_word": (
         "artifacts: {from: internet}" + GOOD,
-        'sparks.yaml: artifacts/from: must be upstream, not "internet"',
+        'sparks.yaml: artifacts/from: must be upstream, mirror or bundle, not "internet"; '
+        "known: bundle, mirror, upstream",
     ),
     "lock_number": (
         "artifacts: {lock: 5}" + GOOD,
@@ -416,7 +437,7 @@ def test_a_spark_needs_an_address_only(project: Path) -> None:
     assert (spark.serve, spark.settings, spark.groups) == ((), {}, ())
     assert spark.sudo_password_env is None
     assert fleet.recipe_dirs == (project / "recipes",)
-    assert fleet.artifacts_from == "upstream"
+    assert fleet.artifacts == Artifacts("upstream")
 
 
 def test_defaults_apply_and_a_spark_overrides_single_keys(project: Path) -> None:

@@ -46,6 +46,7 @@ PURE = {
     "one_of",  # ours: closures and values
     "_hex",
     "Ssh",
+    "Source",
     "_Dumper.add_representer",  # each on a class of its own, not on PyYAML's
     "_Loader.add_implicit_resolver",
     "Path",

@@ -180,6 +180,15 @@ def error(project: Path, spark: str) -> str:
     return str(caught.value)
 
 
+def test_an_air_gap_is_in_the_data_of_every_spark(project: Path, home: Path) -> None:
+    bundle = "artifacts: {from: bundle, path: usb/b}\nsparks: {a: {address: 10.0.0.1}}"
+    values = groups(project, bundle)["sparks"][0][1]
+    assert (values["artifacts_from"], values["artifacts_path"]) == ("bundle", f"{project}/usb/b")
+    mirror = "artifacts: {from: mirror, url: 'http://x:8000/b/'}\nsparks: {a: {address: 10.0.0.1}}"
+    values = groups(project, mirror)["sparks"][0][1]
+    assert (values["artifacts_from"], values["artifacts_url"]) == ("mirror", "http://x:8000/b")
+
+
 def test_every_spark_is_in_its_groups_with_all_its_data(project: Path, home: Path) -> None:
     found = groups(project, FLEET)
     assert {name: [host for host, _ in hosts] for name, hosts in found.items()} == {
@@ -188,6 +197,10 @@ def test_every_spark_is_in_its_groups_with_all_its_data(project: Path, home: Pat
     }
     assert found["rack-a"][0] == found["sparks"][0]
     assert found["sparks"][0][1] == {
+        "artifacts_from": "upstream",
+        "artifacts_url": "",
+        "artifacts_path": "",
+        "artifacts_key": str(project / "bundle-key.asc"),
         "memory_reserve_gib": 9,
         "lock_file": found["sparks"][0][1]["lock_file"],
         "recipe_dirs": [str(project / "recipes")],
@@ -199,6 +212,9 @@ def test_every_spark_is_in_its_groups_with_all_its_data(project: Path, home: Pat
                 "api_key": None,
                 "state": "running",
             }
+        ],
+        "peers": [
+            {"name": "b", "address": "127.0.0.2", "listen": None, "api_key": None, "serve": []}
         ],
         "ssh_hostname": "127.0.0.1",
         "ssh_user": "me",

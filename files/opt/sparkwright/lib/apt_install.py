@@ -1,8 +1,10 @@
 """Installs Debian packages after looking at what apt would do, and refuses what we never touch.
 
-    apt_install.py [--update FILE] PACKAGE[=VERSION]...
+    apt_install.py [--update FILE | --only FILE] PACKAGE[=VERSION]...
 
 + --update: a sources file whose lists are read anew first, and no others
++ --only: a sources file beside which no other is used at all: the machine's own may name hosts
+  that an isolated machine cannot even look up
 
 What an interrupted installation left (a power cut, an apt that was killed) is finished first,
 unless it belongs to the system: then the one command that does it is named.
@@ -30,6 +32,8 @@ PROTECTED = re.compile(
     r"|linux-(image|modules|headers|generic|nvidia|firmware).*"
     r"|dgx-.*|fwupd.*|docker.*|containerd.*)$"
 )
+# A drop of an intranet's server is tried again; what could not be fetched is no mere warning.
+STRICT = ("Acquire::Retries=3", "APT::Update::Error-Mode=any")
 ACTION = re.compile(r"^(Inst|Remv) (\S+)")
 UNMET = re.compile(r"^\s*(\S+) : (?:Pre)?Depends: (\S+).*")
 # Held by one of us at a time: a run whose laptop is gone still goes on.
@@ -138,28 +142,33 @@ def tail(done: subprocess.CompletedProcess[str]) -> str:
     return "\n".join((done.stdout + done.stderr).splitlines()[-15:])
 
 
-def update(source: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Read the package lists anew: all, or those of one sources file."""
+def one_source(source: str | None, *more: str) -> list[str]:
+    """apt's options for one sources file and no others."""
     one = [f"Dir::Etc::sourcelist={source}", "Dir::Etc::sourceparts=-", "APT::Get::List-Cleanup=0"]
+    return [word for text in (*one, *more) if source for word in ("-o", text)]
+
+
+def update(source: str | None = None, *more: str) -> subprocess.CompletedProcess[str]:
+    """Read the package lists anew: all, or those of one sources file."""
     wait_free(LISTS)
-    return run([*APT[:-2], *[word for text in one if source for word in ("-o", text)], "update"])
+    return run([*APT[:-2], *one_source(source, *more), "update"])
 
 
-def install(words: list[str]) -> None:
+def install(words: list[str], only: str | None = None) -> None:
     """Simulate, judge, install. Raises AptError."""
-    simulated = run([*APT, "-s", "install", *words])
+    apt = [*APT, *one_source(only, *STRICT)]
+    simulated = run([*apt, "-s", "install", *words])
     if simulated.returncode != 0:
-        updated = update()
-        simulated = run([*APT, "-s", "install", *words])
+        updated = update(only, *STRICT)
+        simulated = run([*apt, "-s", "install", *words])
         if simulated.returncode != 0:
             judge(simulated.stdout, words)
             lacks = [f"{name} wants {other}" for name, other in unmet(simulated.stdout)]
             why = "; ".join([*lacks, (simulated.stderr or updated.stderr).strip()])
-            raise AptError(
-                f"cannot install {' '.join(words)}: {why}; look at the machine's apt sources"
-            )
+            hint = f"look at {only}" if only else "look at the machine's apt sources"
+            raise AptError(f"cannot install {' '.join(words)}: {why}; {hint}")
     judge(simulated.stdout, words)
-    done = run([*APT, "install", *words])
+    done = run([*apt, "install", *words])
     if done.returncode != 0:
         raise AptError(f"install of {' '.join(words)} failed:\n{tail(done)}")
 
@@ -168,15 +177,17 @@ def main(argv: list[str]) -> int:
     """Repair, update, install; one clear line on refusal or failure."""
     options = argparse.ArgumentParser(prog="apt_install.py", description=__doc__)
     options.add_argument("--update", metavar="FILE")
+    options.add_argument("--only", metavar="FILE")
     options.add_argument("packages", nargs="+")
     args = options.parse_args(argv)
     try:
         with OURS.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             repair()
-            if args.update and (updated := update(args.update)).returncode != 0:
-                raise AptError(f"{args.update}: cannot be read:\n{tail(updated)}")
-            install(args.packages)
+            fresh, more = (args.only, STRICT) if args.only else (args.update, ())
+            if fresh and (updated := update(fresh, *more)).returncode != 0:
+                raise AptError(f"{fresh}: cannot be read:\n{tail(updated)}")
+            install(args.packages, args.only)
     except AptError as error:
         print(f"apt: {error}", file=sys.stderr)
         return 1

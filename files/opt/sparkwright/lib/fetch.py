@@ -1,6 +1,8 @@
-"""One file from the network, proved: resumed, checked against its sha256, renamed at the end.
+"""One file from the network, proved: resumed, checked against its hash, renamed at the end.
 
-    fetch.py URL DEST --sha256 H [--size N] [--mode 0644]
+    fetch.py URL DEST --sha256 H | --git-sha1 H [--size N] [--mode 0644]
+
+URL may be a file:// one: a bundle that lies on this machine.
 
 Exit 0 when DEST holds the content (a second run asks nothing of the network), 1 with one line
 that says what is wrong. The unfinished part is DEST.partial, on the same file system.
@@ -9,7 +11,6 @@ that says what is wrong. The unfinished part is DEST.partial, on the same file s
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import re
 import shutil
@@ -18,14 +19,13 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO
 
 from alone import held
+from fetch_job import CHUNK, Job
 
-CHUNK = 1 << 20
 # Seconds without a byte; attempts; the wait between; the wait for another fetch (our choices).
 TIMEOUT_S, ATTEMPTS, WAIT_S, OTHER_S = 60.0, 4, 2.0, 600.0
 PAGE_HINT = "a web page came instead of the file: a login or proxy page"
@@ -35,39 +35,19 @@ class FetchError(Exception):
     """The file cannot be had; the message is for the user."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What to fetch; size in bytes, None when it is not known; mode in octal."""
-
-    url: str
-    dest: Path
-    sha256: str
-    size: int | None
-    mode: int
-
-    @property
-    def partial(self) -> Path:
-        """Where the unfinished part lies."""
-        return self.dest.with_name(self.dest.name + ".partial")
-
-    @property
-    def shown(self) -> str:
-        """The URL without user, password and query, which may be secrets."""
-        parts = urllib.parse.urlsplit(self.url)
-        host = parts.netloc.split("@")[-1]
-        return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
-
-
 def main(argv: list[str]) -> int:
     """Run one job; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="fetch.py", description="fetch one file and prove it")
     parser.add_argument("url", type=_url)
     parser.add_argument("dest", type=Path)
-    parser.add_argument("--sha256", required=True, type=_sha256)
+    proof = parser.add_mutually_exclusive_group(required=True)
+    proof.add_argument("--sha256", type=_sha256)
+    proof.add_argument("--git-sha1", help="git's name for a blob, 40 hex digits")
     parser.add_argument("--size", type=int, help="in bytes")
     parser.add_argument("--mode", type=lambda text: int(text, 8), default=0o644)
     options = parser.parse_args(argv)
-    job = Job(options.url, options.dest, options.sha256, options.size, options.mode)
+    names = (options.url, options.dest, options.sha256 or "", options.size, options.mode)
+    job = Job(*names, options.git_sha1)
     try:
         print(fetch(job))
     except (FetchError, OSError) as error:
@@ -77,8 +57,8 @@ def main(argv: list[str]) -> int:
 
 
 def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text}: only http and https")
+    if not text.startswith(("http://", "https://", "file:///")):
+        raise argparse.ArgumentTypeError(f"{text}: only http, https and file")
     return text
 
 
@@ -99,14 +79,14 @@ def fetch(job: Job) -> str:
                 os.fsync(file.fileno())
                 job.partial.chmod(job.mode)
                 job.partial.replace(job.dest)
-                return f"{job.dest}: {job.dest.stat().st_size} bytes, sha256 {job.sha256}"
+                return f"{job.dest}: {job.dest.stat().st_size} bytes, {job.proof}"
             job.partial.unlink()  # another fetch, which we waited for, has brought DEST
     job.dest.chmod(job.mode)
     return f"{job.dest}: already there"
 
 
 def _there(job: Job) -> bool:
-    return job.dest.is_file() and _hash(job.dest) == job.sha256
+    return job.dest.is_file() and job.hash_of(job.dest) == job.proof
 
 
 def _require_space(job: Job) -> None:
@@ -121,7 +101,7 @@ def _require_space(job: Job) -> None:
 def _download(job: Job, file: IO[bytes]) -> None:
     """Fill the partial file, resuming after a cut; a whole one of the right hash is left alone."""
     for attempt in range(1, ATTEMPTS + 1):
-        if job.partial.stat().st_size and _hash(job.partial) == job.sha256:
+        if job.partial.stat().st_size and job.hash_of(job.partial) == job.proof:
             return
         try:
             _request(job, file)
@@ -133,6 +113,8 @@ def _download(job: Job, file: IO[bytes]) -> None:
             if error.code == 416:  # what lies there is longer than the file: start over
                 file.truncate(0)
         except (OSError, HTTPException) as error:
+            if isinstance(getattr(error, "reason", None), FileNotFoundError):
+                raise FetchError(f"{job.shown}: is not there") from error
             problem = str(error)
         if attempt < ATTEMPTS:
             time.sleep(WAIT_S * attempt)
@@ -178,22 +160,17 @@ def _copy(job: Job, answer: HTTPResponse, file: IO[bytes], have: int) -> None:
 
 def _check(job: Job) -> None:
     size = job.partial.stat().st_size
-    found = _hash(job.partial)
-    if found == job.sha256 and job.size in (None, size):
+    found = job.hash_of(job.partial)
+    if found == job.proof and job.size in (None, size):
         return
     with job.partial.open("rb") as file:
         head = file.read(512).lstrip().lower()
     hint = f"; {PAGE_HINT}" if head.startswith((b"<!doctype html", b"<html")) else ""
     job.partial.unlink()  # a wrong part must not be resumed from
     raise FetchError(
-        f"{job.shown}: {size} bytes with sha256 {found}, expected "
-        f"{'' if job.size is None else f'{job.size} bytes with '}{job.sha256}{hint}"
+        f"{job.shown}: {size} bytes with {found}, expected "
+        f"{'' if job.size is None else f'{job.size} bytes with '}{job.proof.split()[1]}{hint}"
     )
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 if __name__ == "__main__":

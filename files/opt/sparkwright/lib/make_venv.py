@@ -1,6 +1,7 @@
 """Makes a Python environment from a requirements file in which every line carries a hash.
 
-make_venv.py SPEC.json      SPEC: requirements, dest, stamp, digest, progress
+make_venv.py SPEC.json      SPEC: requirements, dest, stamp, digest, progress, proof; index (the
+                            only place that is asked) or nothing: as pip is set up here
 make_venv.py check DEST     print JSON: are the installed files as they were installed?
 """
 
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 RECORD = ".files.json"
 Stats = dict[str, list[int]]
@@ -65,10 +67,18 @@ def steps(dest: Path, spec: dict[str, str]) -> list[list[str]]:
     wheels = ["--no-cache-dir", "--no-compile", "--only-binary", ":all:", "--require-hashes"]
     return [
         ["python3", "-m", "venv", str(dest)],
-        [*pip, "install", *wheels, "-r", spec["requirements"]],
+        [*pip, "install", *wheels, *index_words(spec), "-r", spec["requirements"]],
         [*pip, "check"],
         [python, "-c", spec["proof"]],
     ]
+
+
+def index_words(spec: dict[str, str]) -> list[str]:
+    """pip's words for the index that the spec names, if it does."""
+    if not spec.get("index"):
+        return []
+    host = urlsplit(spec["index"]).netloc
+    return ["--index-url", spec["index"], *(["--trusted-host", host] if host else [])]
 
 
 def main(argv: list[str]) -> int:
@@ -80,9 +90,11 @@ def main(argv: list[str]) -> int:
     dest = Path(spec["dest"])
     say(spec["progress"], "installing", dest.name)
     shutil.rmtree(dest, ignore_errors=True)
+    # pip's own settings may name further indexes, which an isolated machine would wait for.
+    env = {**os.environ, "PIP_CONFIG_FILE": os.devnull} if spec.get("index") else None
     for step in steps(dest, spec):
         print("+", *step, flush=True)
-        done = subprocess.run(step, capture_output=True, text=True, check=False)
+        done = subprocess.run(step, capture_output=True, text=True, env=env, check=False)
         print(done.stdout, done.stderr, flush=True)
         if done.returncode != 0:
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]

@@ -2,8 +2,8 @@
 
 Runs as root in a transient unit; uv and everything out of the wheels run as the service account.
     make_vllm.py SPEC.json         make it; SPEC: dest, profile, requirements (text), wheels (their
-                                   number), python, uv, user, cache, find_links, no_index, patches,
-                                   checks, inputs; stamp, digest, progress
+                                   number), python, uv, user, cache, find_links, no_index, index,
+                                   patches, checks, inputs; stamp, digest, progress
     make_vllm.py check DEST        print JSON: wrong (files), stale (.introspect.json is outdated)
     make_vllm.py introspect DEST   write .introspect.json anew
     make_vllm.py unpatch DEST      put the originals of patched files back

@@ -86,7 +86,7 @@ def index_words(uv: Path) -> list[str]:
 class Uv:
     """uv run as the service account, so that nothing out of a wheel ever runs as root.
 
-    + spec: uv, user, cache, dest, find_links, no_index; see make_vllm.py
+    + spec: uv, user, cache, dest, find_links, no_index, index; see make_vllm.py
     """
 
     def __init__(self, spec: dict[str, Any], home: Path) -> None:
@@ -135,7 +135,7 @@ class Uv:
         """The wheels of the requirements file and no others. Raises InstallError."""
         links = [w for path in self.spec["find_links"] for w in ("--find-links", path)]
         # Every line has its hash, so it does not matter which index offers the file.
-        index = ["--no-index"] if self.spec["no_index"] else index_words(Path(self.spec["uv"]))
+        index = ["--no-index"] if self.spec["no_index"] else self._index()
         strategy = ["--index-strategy", "unsafe-best-match"]
         total, done, running = self.spec["wheels"], 0, ""
 
@@ -157,6 +157,12 @@ class Uv:
             ],
             "uv pip install", on_line,
         )  # fmt: skip
+
+    def _index(self) -> list[str]:
+        """Where wheels are: the spec's index and nothing else, or as pip and uv are set up here."""
+        if self.spec.get("index"):
+            return ["--no-config", "--default-index", self.spec["index"]]
+        return index_words(Path(self.spec["uv"]))
 
     def _must(
         self, argv: list[str], what: str, on_line: Callable[[str], None] = lambda _: None

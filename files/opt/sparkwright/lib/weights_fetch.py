@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import weights_plain
 from weights_files import regular_stat, remove_entry, remove_stale
 from weights_hash import Hashes, hash_many
 from weights_progress import Progress
@@ -77,7 +78,8 @@ def fetch(spec: Spec, files: list[File], progress: Progress, say: Say) -> dict[s
     while True:
         have = spec.total_bytes - _size(left)
         progress.phase("fetch", spec.total_bytes, have, f"{len(left)} of {count} files to come")
-        outcome = transfer(spec, left, attempts.xet, progress.above(have))
+        move = weights_plain.transfer if spec.plain else transfer
+        outcome = move(spec, left, attempts.xet, progress.above(have))
         remove_stale(spec)
         arrived = _arrived(spec, left, progress, bad)
         hashes |= arrived

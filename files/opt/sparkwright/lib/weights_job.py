@@ -22,7 +22,7 @@ from weights_files import (
 from weights_hash import Hashes, hash_many
 from weights_manifest import write_manifest
 from weights_progress import Progress
-from weights_spec import STAMP, File, Spec
+from weights_spec import CACHE, STAMP, File, Spec
 from weights_state import Stamp, check, complete, read_stamp, works, write_stamp
 
 Say = Callable[[str], None]
@@ -101,6 +101,7 @@ def _require_space(spec: Spec, wanted: list[File]) -> None:
 def _record(spec: Spec, hashes: dict[str, Hashes], say: Say) -> None:
     """Write the manifest, then the stamp, over files that are safely on disk."""
     shutil.rmtree(hub_home(spec), ignore_errors=True)
+    shutil.rmtree(spec.dir / CACHE / "plain", ignore_errors=True)
     for directory in sorted({(spec.dir / file.path).parent for file in spec.files}):
         sync_directory(directory)
     digest = write_manifest(spec, hashes)

@@ -6,6 +6,8 @@ Keys of SPEC.json (required: dir, repo, commit, files):
 + repo, commit: repository name and its 40-hex commit
 + files: list of {path, size, sha256 | git_sha1}, only the wanted ones; sizes in bytes
 + endpoint: address of the Hub; hub_python: the Python that has huggingface_hub (only `fetch`)
++ plain: the endpoint is a plain tree of files with the Hub's paths, not a Hub
++ held: directory on this machine that has the same files, to be linked; "" for none
 + include, exclude, license, manifest: recorded in MANIFEST.json (manifest: a map of extras)
 + adopt_dirs: directories that may hold the same files already
 + token_file: file with the Hub token, or null
@@ -36,7 +38,7 @@ OURS = (MANIFEST, SUMS, STAMP, LOCK, CACHE)
 STALL_S = 600.0
 RETRY_WAIT_S = 5.0
 
-_TEXTS = ("repo", "endpoint", "hub_python", "license")
+_TEXTS = ("repo", "endpoint", "hub_python", "license", "held")
 _LISTS = ("include", "exclude", "adopt_dirs")
 
 
@@ -79,6 +81,8 @@ class Spec:
     stall_s: float
     margin_bytes: int
     retry_wait_s: float
+    plain: bool = False
+    held: str = ""
 
     @property
     def total_bytes(self) -> int:
@@ -184,4 +188,6 @@ def _build(data: dict[str, Any]) -> Spec:
         stall_s=float(data.get("stall_s", STALL_S)),
         margin_bytes=int(data.get("margin_bytes", 0)),
         retry_wait_s=float(data.get("retry_wait_s", RETRY_WAIT_S)),
+        plain=bool(data.get("plain", False)),
+        held=data.get("held", ""),
     )

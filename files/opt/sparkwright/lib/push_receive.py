@@ -1,0 +1,147 @@
+"""Takes files that the laptop sends on standard input, and names each only when its hash is right.
+
+    push_receive.py DIR     DIR: the incoming directory, this account's own
+
+Travels as text in the ssh command. First it prints one line with what is here already; then it
+reads frames (a line of JSON {sha256, size, offset}, then size - offset bytes) and prints a line
+for each: {"done"}, {"wrong", "found"} or {"failed", "why", "errno"}. A file is DIR/<sha256>.part
+until its hash is right, so a cut costs nothing that came before it, and two versions never mix.
+Exit codes: 0 all frames taken, 1 failed (the last line says why), 3 another push is at work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import select
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+CHUNK = 1 << 20
+SILENCE_S = 60.0  # the laptop sends all the time: after this it is gone, and so are we (our choice)
+BUSY_EXIT = 3
+
+
+class Gone(Exception):
+    """The laptop stopped sending."""
+
+
+class Input:
+    """Standard input with a limit on silence; header lines and pieces out of one fixed buffer.
+
+    Fixed: a new one of this size for each read costs much more than the read. No second thread
+    for hash and write: on two cores, which ssh and sshd fill, it was slower (measured).
+    """
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(CHUNK)
+        self.view = memoryview(self.buffer)
+        self.start = self.end = 0
+
+    def _more(self, at: int) -> int:
+        """Read behind a place of the buffer; bytes that came, 0 at the end."""
+        if not select.select([0], [], [], SILENCE_S)[0]:
+            raise Gone(f"nothing came for {SILENCE_S:g} s")
+        return os.readv(0, [self.view[at:]])
+
+    def line(self) -> bytes:
+        """The next line; b"" at the end. It is short: a header."""
+        rest = bytes(self.view[self.start : self.end])
+        self.view[: len(rest)] = rest
+        self.start, self.end = 0, len(rest)
+        while (place := self.buffer.find(b"\n", 0, self.end)) < 0:
+            came = self._more(self.end)
+            if not came:
+                return b""
+            self.end += came
+        self.start = place + 1
+        return bytes(self.view[:place])
+
+    def piece(self, at_most: int) -> memoryview:
+        """Some bytes, good until the next call. Raises Gone at the end."""
+        if self.start == self.end:
+            self.start = self.end = 0
+            # sshd hands over some 30 kB at a time: hash and write are cheaper in larger pieces.
+            while self.end < min(at_most, CHUNK):
+                came = self._more(self.end)
+                self.end += came
+                if not came:
+                    break
+            if not self.end:
+                raise Gone("the connection ended")
+        first = self.start
+        self.start = min(self.end, first + at_most)
+        return self.view[first : self.start]
+
+
+def say(**what: object) -> None:
+    """A line for the laptop."""
+    print(json.dumps(what), flush=True)
+
+
+def main(argv: list[str]) -> int:
+    """Take everything that comes; see the module's docstring."""
+    top = Path(argv[0])
+    with (top / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(busy=True)
+            return BUSY_EXIT
+        say(have={p.name.removesuffix(".part"): p.stat().st_size for p in top.glob("*.part")},
+            whole=[p.name for p in top.iterdir() if len(p.name) == 64])  # fmt: skip
+        frame: dict[str, object] = {}
+        try:
+            source = Input()
+            while line := source.line():
+                frame = json.loads(line)
+                take(top, frame, source)
+        except (OSError, Gone, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            say(failed=frame.get("sha256", ""), why=why, errno=getattr(error, "errno", None))
+            return 1
+    return 0
+
+
+def take(top: Path, frame: dict[str, object], source: Input) -> None:
+    """One file. Raises OSError or Gone; what came stays for the next push."""
+    sha256, size, offset = str(frame["sha256"]), int(str(frame["size"])), int(str(frame["offset"]))
+    part = top / f"{sha256}.part"
+    with part.open("r+b" if offset else "wb", buffering=0) as file:
+        file.truncate(offset)
+        found = hashed(file, offset)
+        left = size - offset
+        while left:
+            piece = source.piece(left)
+            write(file, piece)
+            found.update(piece)
+            left -= len(piece)
+    if found.hexdigest() == sha256:
+        part.rename(top / sha256)
+        say(done=sha256)
+    else:
+        part.unlink()
+        say(wrong=sha256, found=found.hexdigest())
+
+
+def hashed(file: BinaryIO, length: int) -> hashlib._Hash:
+    """The hash of what lies there already; the file's position is behind it afterwards."""
+    found = hashlib.sha256()
+    while length:
+        piece = file.read(min(length, CHUNK))
+        found.update(piece)
+        length -= len(piece)
+    return found
+
+
+def write(file: BinaryIO, view: memoryview) -> None:
+    """All of it: a raw write may take a part."""
+    while view:
+        view = view[file.write(view) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

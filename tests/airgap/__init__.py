@@ -1,0 +1,1 @@
+"""Machines with no way out: a bundle pushed to them, a mirror beside them, and bad input."""
