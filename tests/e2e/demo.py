@@ -1,6 +1,6 @@
 """`make demo`: two machines from nothing to answering, and a second run that changes nothing.
 
-DEMO_FROM=upstream (the default), mirror or bundle; the last two make a bundle and then end upstream.
+DEMO_FROM=upstream (the default), mirror or bundle: those two make a bundle and then end upstream.
 """
 
 from __future__ import annotations
