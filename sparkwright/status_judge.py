@@ -10,30 +10,14 @@ from typing import Any, Final
 from sparkwright import serve_plan, serving
 from sparkwright.engines import Place, key_file
 from sparkwright.errors import SparkwrightError
-from sparkwright.fleet_endpoints import fleet_endpoints
-from sparkwright.image_needs import artifacts
 from sparkwright.paths import script
+from sparkwright.place import place_of
 from sparkwright.resources import State
-from sparkwright.site import Planned, lock_of, planned, recipes_of
+from sparkwright.site import Planned, planned
 from sparkwright.status_ask import Answer
 from sparkwright.status_rows import MachineRow, Row, build_of, percent, state_of
 
 GIB: Final = 2**30
-
-
-def place_of(data: Mapping[str, Any], items: Sequence[Planned]) -> Place:
-    """Paths and account of a machine's units, as tasks/serve.py makes them."""
-    return Place(
-        prefix=data["prefix"],
-        data_dir=data["data_dir"],
-        etc_dir=data["etc_dir"],
-        user=data["service_user"],
-        reserve_gib=data["memory_reserve_gib"],
-        ollama_url=data["ollama_url"],
-        gpus=data["container_gpus"],
-        images=artifacts(items, lock_of(data)),
-        endpoints=fleet_endpoints(items, data["peers"], recipes_of(data)),
-    )
 
 
 def question(name: str, data: Mapping[str, Any]) -> tuple[str, str]:
@@ -42,7 +26,7 @@ def question(name: str, data: Mapping[str, Any]) -> tuple[str, str]:
     Raises SparkwrightError when the machine's data cannot be planned.
     """
     items = planned(data)
-    place = place_of(data, items)
+    place = place_of(data)
     spec = {
         "units": [_unit(item, place) for item in items],
         "probe": script("probe.py"),
@@ -95,7 +79,7 @@ def _holder(row: Mapping[str, Any]) -> tuple[str, str, float]:
 def _rows(
     answer: Answer, items: Sequence[Planned], states: list[State], units: Sequence[dict[str, Any]]
 ) -> tuple[Row, ...]:
-    place, rows = place_of(answer.data, items), []
+    place, rows = place_of(answer.data), []
     for item, unit in zip(items, units, strict=True):
         count = len(serving.probes(item, place))
         own, states = states[:count], states[count:]

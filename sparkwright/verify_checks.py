@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from sparkwright import serving, vllm_server, weights_plan
 from sparkwright.paths import LIB
+from sparkwright.place import place_of
 from sparkwright.site import Planned, lock_of, planned
 from sparkwright.status_ask import Answer
-from sparkwright.status_judge import place_of
 from sparkwright.status_rows import MachineRow, Row
 
 DOCS: Final = "docs/troubleshooting.md"
@@ -53,7 +53,7 @@ def question(
     + status: its answer to status_judge.question, which says what runs
     """
     items = planned(data)
-    place, states, units = place_of(data, items), list(status.said["states"]), []
+    place, states, units = place_of(data), list(status.said["states"]), []
     for item in items:
         count = len(serving.probes(item, place))
         found, states = serving.seen(states[:count]), states[count:]

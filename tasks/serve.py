@@ -13,13 +13,11 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import deploy
 
-from sparkwright.engines import Place
-from sparkwright.fleet_endpoints import fleet_endpoints
-from sparkwright.image_needs import artifacts
 from sparkwright.operations import ensure
+from sparkwright.place import place_of
 from sparkwright.secret_env import SecretEnv
 from sparkwright.serve_operations import served
-from sparkwright.site import lock_of, planned, recipes_of
+from sparkwright.site import planned
 from sparkwright.system import Secret
 
 
@@ -37,21 +35,5 @@ def install(data: Mapping[str, Any]) -> None:
             name=f"Run {item.unit}.service",
             item=item,
             all_items=items,
-            place=place(data),
+            place=place_of(data),
         )
-
-
-def place(data: Mapping[str, Any]) -> Place:
-    """Paths and account that every unit of a machine shares."""
-    items = planned(data)
-    return Place(
-        prefix=data["prefix"],
-        data_dir=data["data_dir"],
-        etc_dir=data["etc_dir"],
-        user=data["service_user"],
-        reserve_gib=data["memory_reserve_gib"],
-        ollama_url=data["ollama_url"],
-        gpus=data["container_gpus"],
-        images=artifacts(items, lock_of(data)),
-        endpoints=fleet_endpoints(items, data["peers"], recipes_of(data)),
-    )

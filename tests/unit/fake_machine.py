@@ -20,10 +20,11 @@ from pyinfra.connectors.fake import FakeConnector
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from sparkwright import hub_client, llama_build, serving
+from sparkwright.place import place_of
 from sparkwright.resources import Directory, Fetched, File, Resource, State
 from sparkwright.site import UNIT_DIR, artifact, planned
 from sparkwright.units import render_unit
-from tasks import base, llama_cpp, serve, tiktoken
+from tasks import base, llama_cpp, tiktoken
 from tests.unit.fake_site import SCENARIO
 from tests.unit.machine_case import GIB, HASH, HOST
 
@@ -96,7 +97,7 @@ class FakeMachine:
         self.paths[f"{prefix}/hub-client/current/.stamp"] = {"type": "file", "text": venv.digest}
 
     def _install_units(self) -> None:
-        items, place = planned(self.data), serve.place(self.data)
+        items, place = planned(self.data), place_of(self.data)
         key = f"{place.etc_dir}/api-key"
         if any(item.api_key == "generate" for item in items):
             own = {"owner": "root", "group": self.data["service_user"], "mode": "0640"}

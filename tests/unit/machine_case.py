@@ -81,7 +81,10 @@ def item(name: str, **changes: Any) -> Planned:
 
 
 def program(name: str) -> ModuleType:
-    """A machine-side program as a module."""
+    """A machine-side program as a module; what it imports lies beside it, as on a machine."""
+    beside = str(FILES / "opt/sparkwright/lib")
+    if beside not in sys.path:
+        sys.path.append(beside)
     spec = importlib.util.spec_from_file_location(name, FILES / f"opt/sparkwright/lib/{name}.py")
     if spec is None or spec.loader is None:
         raise ImportError(name)

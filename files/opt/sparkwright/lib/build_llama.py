@@ -13,12 +13,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import introspect_llama
+from job_progress import Progress
 
 STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
 RECORD, FACTS = ".files.json", ".introspect.json"
@@ -26,21 +26,6 @@ RECORD, FACTS = ".files.json", ".introspect.json"
 
 class BuildError(Exception):
     """One line for the user; the compiler's output is in the unit's journal."""
-
-
-class Progress:
-    """The small file that the laptop reads while we work."""
-
-    def __init__(self, path: str) -> None:
-        self.path, self.last = Path(path), 0.0
-
-    def say(self, phase: str, message: str = "", force: bool = True) -> None:
-        if not force and time.monotonic() - self.last < 1:
-            return
-        self.last = time.monotonic()
-        beside = self.path.with_suffix(".new")
-        beside.write_text(json.dumps({"phase": phase, "message": message}))
-        beside.replace(self.path)
 
 
 def unpack(spec: dict[str, Any], work: Path) -> Path:

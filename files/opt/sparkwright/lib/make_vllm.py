@@ -23,7 +23,8 @@ from typing import Any
 import make_venv
 import vllm_checks
 import vllm_patches
-from vllm_install import InstallError, Progress, Uv, find_python
+from job_progress import Progress
+from vllm_install import InstallError, Uv, find_python
 
 LIB = Path(__file__).resolve().parent
 FACTS, SOURCE, RECORD = ".introspect.json", ".introspect.sha256", ".record.json"

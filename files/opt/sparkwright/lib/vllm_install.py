@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from job_progress import Progress
 
 UV_CONFIG = Path("/etc/uv/uv.toml")
 PLACES = "/usr/local/bin:/usr/bin:/bin"
@@ -23,22 +23,6 @@ ENDED = re.compile(r"^\s*(Downloaded|Prepared|Installed|Bytecode compiled) (.*)"
 
 class InstallError(Exception):
     """One line for the user; uv's output is in the unit's journal."""
-
-
-class Progress:
-    """The small file that the laptop reads while we work."""
-
-    def __init__(self, path: str) -> None:
-        self.path, self.last = Path(path), 0.0
-
-    def say(self, phase: str, message: str = "", force: bool = True) -> None:
-        """Replace it; unforced at most once a second."""
-        if not force and time.monotonic() - self.last < 1:
-            return
-        self.last = time.monotonic()
-        beside = self.path.with_suffix(".new")
-        beside.write_text(json.dumps({"phase": phase, "message": message}))
-        beside.replace(self.path)
 
 
 def find_python(minor: str) -> str:
