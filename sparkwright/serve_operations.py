@@ -29,23 +29,21 @@ def served(item: Planned, all_items: Sequence[Planned], place: Place) -> Command
     """
     Make one recipe's unit be as wanted: file, boot state, and the process that runs.
 
-    What the installed build would refuse, or pass over in silence, stops this before the unit is
-    touched: what runs goes on running.
+    What the installed build would refuse, or pass over, stops this before the unit is touched.
 
     + item: the recipe on this machine
     + all_items: every recipe of this machine, for the memory plan
     + place: paths and account
     """
-
     found = serving.seen(ask(current_host, serving.probes(item, place)))
     have, launch = serving.launched(item, place, found)
     service = serving.service_of(item, all_items, place, found)
     wanted = serve_plan.plan(item, service, found)
     # A unit that is as wanted was judged when it was written.
     if refused := launch.refused or (wanted.drift and linted(service, have.facts)):
-        wrong = [f"{item.unit}: {what}" for what in refused]
-        report.drift(current_host, wrong)
-        yield failing("\n".join([*wrong, f"{item.unit}: was not touched"]))
+        wrong = [*(f"{item.unit}: {what}" for what in refused), f"{item.unit}: was not touched"]
+        report.drift(current_host, wrong[:-1])
+        yield FunctionCommand(refuse, [wrong], {})
         return
     if not wanted.drift:
         current_host.noop(f"{service.name} runs {service.digest}")
@@ -54,6 +52,14 @@ def served(item: Planned, all_items: Sequence[Planned], place: Place) -> Command
     yield from map(as_pyinfra, wanted.commands)
     if wanted.start:
         yield FunctionCommand(watch_start, [f"{service.name}.service", item], {})
+
+
+def refuse(state: Any, host: Any, wrong: Sequence[str]) -> bool:
+    """Say why a unit was left as it is, and fail."""
+    for line in wrong:
+        report.record("problem", host, line)
+        logger.error(f"{host.print_prefix}{line}")
+    return False
 
 
 def watch_start(state: Any, host: Any, name: str, item: Planned) -> bool:
