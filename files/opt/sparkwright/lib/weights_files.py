@@ -98,11 +98,14 @@ def remove_stale(spec: Spec) -> int:
 def _open_files() -> set[tuple[int, int]]:
     """Device and inode of every file that a visible process holds open."""
     found = set()
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        # Processes come and go, and those of other users are closed to us.
+    # Processes come and go, and those of other users are closed to us. No glob over them: it ends
+    # with an error when a process does so while it looks.
+    for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            state = link.stat()
-            found.add((state.st_dev, state.st_ino))
+            for link in os.scandir(process / "fd"):
+                with contextlib.suppress(OSError):
+                    state = link.stat()
+                    found.add((state.st_dev, state.st_ino))
     return found
 
 
