@@ -137,6 +137,9 @@ def remove_tree(path: Path) -> None:
     inside = [point for point in mount_points() if point == path or path in point.parents]
     if inside:
         raise LabError(f"{path}: {inside[0]} is still mounted; unmount it first")
+    # Files at its top last: a run's mark says whose it is, also when this is cut in the middle.
+    for folder in (item for item in path.iterdir() if item.is_dir() and not item.is_symlink()):
+        shutil.rmtree(folder)
     shutil.rmtree(path)
 
 
