@@ -64,7 +64,7 @@ def _vllm(item: Planned, place: Place, container: Container, facts: EngineFacts 
         listen=listen,
         backend=backend.flags,
     )
-    env = {**engine_vllm.environment(cache_dir(item, place), place, facts), **backend.env}
+    env = {**engine_vllm.environment(cache_dir(item, place), place), **backend.env}
     env |= item.recipe.env
     if facts:
         wrong = [*wrong, *refused(own, env, facts)]

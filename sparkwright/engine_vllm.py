@@ -81,7 +81,7 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
             backend=backend.flags,
         ),
     )
-    env = {**environment(f"{place.data_dir}/cache/{item.unit}", place, found.facts)}
+    env = environment(f"{place.data_dir}/cache/{item.unit}", place)
     # FlashInfer and Triton look for nvcc, ninja and gcc in PATH, which systemd keeps short
     # (flashinfer#3386, vllm#49497).
     env["PATH"] = f"{venv}/bin:{CUDA_HOME}/bin:/usr/local/bin:/usr/bin:/bin"
@@ -131,7 +131,7 @@ def _drafts_too_early(item: Planned, facts: EngineFacts) -> bool:
     return drafts and facts.build == "stock" and vllm_backends.release(facts.version) < (0, 18)
 
 
-def environment(cache: str, place: Place, facts: EngineFacts | None) -> dict[str, str]:
+def environment(cache: str, place: Place) -> dict[str, str]:
     """What every vLLM process of ours has: caches in one place, no network, the vocabulary.
 
     vLLM 0.31 and newer carry the vocabulary, and read it from here all the same when told so
