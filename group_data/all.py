@@ -70,3 +70,4 @@ artifacts_key = ""  # bundle-key.asc beside sparks.yaml
 recipe_dirs = ["recipes"]  # sparks.yaml says it as recipes: [...]
 serve: list[object] = []  # what a machine serves: names, or maps as in sparks.yaml
 peers: list[object] = []  # the fleet's other machines, for pages that show their models
+cluster: dict[str, object] = {}  # sparks.yaml says it as clusters: {...} at the top

@@ -14,6 +14,7 @@ from sparkwright.bundle_wheels import pins_of
 from sparkwright.deb_index import Deb, debs_of, missing, parse
 from sparkwright.errors import Problems, SparkwrightError, nearest
 from sparkwright.fleet import Fleet, Spark, load_fleet
+from sparkwright.fleet_clusters import cluster_data
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.needs import Needs, needs_of
 from sparkwright.needs_parts import absorb
@@ -77,6 +78,7 @@ def spark_data(fleet: Fleet, spark: Spark, defaults: Mapping[str, object]) -> Ma
         "recipe_dirs": [str(place) for place in fleet.recipe_dirs],
         "serve": [vars(served) for served in spark.serve],
         "peers": [],
+        "cluster": cluster_data(fleet.clusters, spark.name),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from sparkwright.errors import Problems
 from sparkwright.fleet_artifacts import Artifacts, read_artifacts
+from sparkwright.fleet_clusters import Cluster, read_clusters
 from sparkwright.fleet_serve import Served, check_served, read_serve
 from sparkwright.fleet_settings import read_settings
 from sparkwright.fleet_ssh import (
@@ -59,6 +60,7 @@ class Fleet:
     artifacts: Artifacts
     lock: Path
     recipe_dirs: tuple[Path, ...]
+    clusters: tuple[Cluster, ...] = ()
 
 
 def load_fleet(path: Path, settings_defaults: Mapping[str, object]) -> Fleet:
@@ -94,8 +96,9 @@ def _fleet(path: Path, top: Reader, settings: Mapping[str, object]) -> Fleet:
     if part.usable and top.has("sparks") and not sparks:
         part.fail("", "lists no spark", "add spark-1: {address: ...}")
     _check_together(part, sparks)
+    clusters = read_clusters(top.section("clusters"), sparks, settings, recipes)
     top.finish()
-    return Fleet(path, tuple(sparks), artifacts, lock, dirs)
+    return Fleet(path, tuple(sparks), artifacts, lock, dirs, clusters)
 
 
 def _recipe_dirs(directory: Path, top: Reader) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sparkwright.errors import Problems, SparkwrightError
 from sparkwright.fleet import Fleet, Spark, load_fleet
+from sparkwright.fleet_clusters import cluster_data
 from sparkwright.fleet_endpoints import peers
 from sparkwright.fleet_jump import configured_jump, write_ssh_config
 from sparkwright.fleet_settings import settings_defaults
@@ -62,6 +63,7 @@ def _data(fleet: Fleet, spark: Spark, problems: Problems) -> dict[str, object]:
     data["recipe_dirs"] = [str(path) for path in fleet.recipe_dirs]
     data["serve"] = [dataclasses.asdict(served) for served in spark.serve]
     data["peers"] = peers(fleet, spark.name)
+    data["cluster"] = cluster_data(fleet.clusters, spark.name)
     data |= _artifacts_data(fleet)
     data |= _ssh_data(fleet, spark, where, problems)
     if spark.sudo_password_env:

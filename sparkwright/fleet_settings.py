@@ -22,6 +22,7 @@ _ELSEWHERE: Final = {
     "artifacts_key": "it is bundle-key.asc beside this file",
     "serve": "write serve: under the spark instead",
     "peers": "sparkwright reads them from this file itself",
+    "cluster": "write clusters: at the top instead",
 }
 _CHECKS: Final[dict[str, Check]] = {
     "listen": listen_problem,

@@ -56,6 +56,7 @@ def machines(ask: Question) -> dict[str, Mapping[str, Any]]:
         "recipe_dirs": [str(place.absolute()) for place in ask.directories],
         "serve": sorted(load_recipes(ask.directories)),
         "peers": [],
+        "cluster": {},
     }
     return {"every recipe": data}
 

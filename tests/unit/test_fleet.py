@@ -11,6 +11,7 @@ import yaml
 from sparkwright.errors import SparkwrightError
 from sparkwright.fleet import Fleet, load_fleet
 from sparkwright.fleet_artifacts import Artifacts
+from sparkwright.fleet_fabric import Fabric
 from sparkwright.fleet_serve import Served
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.fleet_ssh import Ssh
@@ -27,6 +28,7 @@ SETTINGS: dict[str, object] = {
     "llama_cpp_build_env": {},
     "hub_endpoint": None,
     "lock_file": "artifacts.lock.yaml",
+    "cluster": {},
 }
 RECIPE = """
 engine: llama.cpp
@@ -307,6 +309,10 @@ BAD = {
         f"{A}/settings/lock_file: is not a setting here; "
         "write artifacts: {lock: ...} at the top instead",
     ),
+    "setting_cluster": (
+        one("settings: {cluster: {}}"),
+        f"{A}/settings/cluster: is not a setting here; write clusters: at the top instead",
+    ),
     "setting_ssh": (
         one("settings: {ssh_user: x}"),
         f"{A}/settings/ssh_user: is not a setting here; write it under ssh: instead",
@@ -518,7 +524,7 @@ def test_a_fleet_elsewhere_uses_the_projects_recipes_and_lock(tmp_path: Path) ->
 
 def uncommented(text: str) -> str:
     """The example with its commented-out keys live."""
-    return re.sub(r"^( *)# ((?:  )?[a-z_]+:)", r"\1\2", text, flags=re.MULTILINE)
+    return re.sub(r"^( *)# ((?:  )*[a-z_-]+:(?: |$))", r"\1\2", text, flags=re.MULTILINE)
 
 
 def keys(value: object) -> set[str]:
@@ -544,6 +550,7 @@ def test_the_example_shows_every_key_of_the_schema() -> None:
     schema = {*Ssh.__dataclass_fields__, *Served.__dataclass_fields__}
     schema |= {"artifacts", "from", "lock", "recipes", "defaults", "sparks", "address", "groups"}
     schema |= {"ssh", "sudo", "password_env", "settings", "serve"}
+    schema |= {"clusters", "fabric", *Fabric.__dataclass_fields__}
     assert schema <= shown, schema - shown
 
 
