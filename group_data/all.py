@@ -28,6 +28,7 @@ gpu_driver_min = 580  # CUDA 13.x needs driver 580 or newer (NVIDIA's CUDA relea
 cuda_required = True  # False: no toolkit is looked for (llama_cpp_backend = "cpu")
 cuda_version_min = "13.0"  # what DGX OS ships, and what the lock would install
 clock_offset_max_s = 60  # apt refuses a Release file from the future; TLS fails as well
+memory_bandwidth = 273  # GB/s, NVIDIA's data sheet of DGX Spark; `sparkwright bench` compares
 min_free_gib = 10  # free space wanted beside what the recipes still need to fetch
 
 # --- Where things live on a machine -----------------------------------------------------------

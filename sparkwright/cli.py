@@ -13,6 +13,7 @@ from sparkwright.errors import SparkwrightError
 
 # name -> what it does; the module is sparkwright/cli_<name>.py.
 COMMANDS: dict[str, str] = {
+    "bench": "measure what runs beside its roof (exit 0 measured, 1 slow or failed)",
     "bundle": "fill a directory with everything that an air gap needs, or verify one",
     "check": "say what differs, change nothing (exit 0 in sync, 1 drift, 2 error)",
     "converge": "make the machines be as the fleet file says",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import glob
 import json
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,10 +74,26 @@ def of_directory(directory: Path) -> Model:
     return Model(shape, sum(t.bytes for t in tensors), False, (str(directory),), tensors)
 
 
+def of_file(path: Path) -> Model:
+    """From one GGUF file, and the shards that belong to it.
+
+    Raises SparkwrightError when there is none, or it is damaged.
+    """
+    if not path.is_file():
+        raise SparkwrightError(f"{path}: no such file; give a .gguf file or a model's directory")
+    shard = re.fullmatch(r"(.+)-\d{5}-of-\d{5}\.gguf", path.name)
+    files = sorted(path.parent.glob(f"{glob.escape(shard[1])}-*-of-*.gguf")) if shard else [path]
+    return _of_gguf(files, str(path))
+
+
 def _of_gguf(files: list[Path], where: str) -> Model:
-    read = [model_shape_gguf.read(path) for path in files]
+    return of_gguf_headers([model_shape_gguf.read(path) for path in files], where)
+
+
+def of_gguf_headers(read: Sequence[tuple[Mapping[str, Any], list[Tensor]]], where: str) -> Model:
+    """From metadata and tensors of every shard. Raises SparkwrightError without metadata."""
     # Shards: the first one holds the metadata, every one its own tensors.
-    metadata = next(found for found, _ in read if "general.architecture" in found)
+    metadata = next((found for found, _ in read if "general.architecture" in found), {})
     tensors = tuple(tensor for _, some in read for tensor in some)
     shape = model_shape_gguf.shape_of(metadata, where)
     return Model(shape, sum(tensor.bytes for tensor in tensors), False, (where,), tensors)
@@ -91,6 +109,11 @@ def safetensors(path: Path) -> list[Tensor]:
             header = json.loads(file.read(length))
     except (struct.error, ValueError):
         raise SparkwrightError(f"{path}: has no header of safetensors; repair it") from None
+    return of_safetensors_header(header)
+
+
+def of_safetensors_header(header: Mapping[str, Any]) -> list[Tensor]:
+    """Tensors in the JSON that a file of safetensors begins with."""
     return [
         Tensor(
             name, entry["data_offsets"][1] - entry["data_offsets"][0], (entry["shape"] or [1])[0]

@@ -5,6 +5,7 @@ The format is ggml's docs/gguf.md, versions 2 and 3; sizes of blocks are those o
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,14 +78,18 @@ def _tensor(file: BinaryIO, path: Path) -> Tensor:
     shape = [_one(file, "Q") for _ in range(_one(file, "I"))]
     kind = _one(file, "I")
     _one(file, "Q")  # where it lies
+    return tensor(name, shape, kind, str(path))
+
+
+def tensor(name: str, shape: list[int], kind: int, where: str) -> Tensor:
+    """A tensor of a ggml type. Raises SparkwrightError for a type whose size is not known."""
     if kind not in _BLOCKS:
-        raise SparkwrightError(f"{path}: {name} has ggml type {kind}, whose size is not known here")
-    elements = 1
-    for length in shape:
-        elements *= length
+        raise SparkwrightError(
+            f"{where}: {name} has ggml type {kind}, whose size is not known here"
+        )
     per, size = _BLOCKS[kind]
     # ggml counts the fastest dimension first, so that the last one is what a row lookup picks from.
-    return Tensor(name, elements // per * size, rows=shape[-1] if shape else 1)
+    return Tensor(name, math.prod(shape) // per * size, rows=shape[-1] if shape else 1)
 
 
 def shape_of(metadata: Mapping[str, Any], where: str) -> ModelShape:
