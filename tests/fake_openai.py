@@ -91,7 +91,7 @@ def handler(fake: Fake) -> type[BaseHTTPRequestHandler]:
                 text = "x" * min(fake.burst, tokens - number)
                 said = {"delta": {"content": text}} if chat else {"text": text}
                 self._event({"choices": [said]})
-            end = {"delta": {}} if chat else {"text": ""}
+            end: dict[str, Any] = {"delta": {}} if chat else {"text": ""}
             self._event({"choices": [{"finish_reason": "length", **end}]})
             self._event({"choices": [], "usage": {"completion_tokens": tokens}})
             self._chunk(b"data: [DONE]\n\n")
