@@ -9,7 +9,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh' -not -path 'test
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-bundle test-wheels test-airgap drift kills bench lint-cases
+.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -58,6 +58,13 @@ test-wheels: setup ## look into vLLM's real wheels for a Spark; ARGS=--all hashe
 
 test-operate: lab-host setup ## status, verify, fit and doctor on healthy and broken machines
 	@$(PYTHON) -m tests.operate </dev/null
+
+test-browser: setup ## the page of verify --html in Debian's Chromium, on a phone's and a laptop's width
+	@[ -x /usr/bin/chromium ] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	apt-get install -yqq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+	@$(PYTHON) -c 'import playwright' 2>/dev/null || $(PYTHON) -m pip install --quiet \
+	--disable-pip-version-check --editable '.[browser]'
+	@$(PYTHON) -m pytest tests/browser/*_page.py </dev/null
 
 test-bundle: setup ## fill and prove a bundle with real wheels and debs for arm64 (130 MB)
 	@$(PYTHON) -m tests.bundle </dev/null

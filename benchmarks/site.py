@@ -16,6 +16,7 @@ from tests.e2e import support
 from tests.lab.lab import Lab
 
 MACHINES = 8
+TOGETHER = 8
 RECIPE = "tiny-gpt-oss-llamacpp"
 ONE_WAY_MS = 25  # 50 ms there and back
 
@@ -24,8 +25,24 @@ def settled(lab: Lab, folder: Path) -> Path:
     """
     Converge one machine, multiply it, converge all; returns the fleet file.
 
-    The others start from a copy of the first one's disk below their own. Their weights have new
-    inodes and their services never answered, so a converge has real work to do on each of them.
+    The others' weights have new inodes and their services never answered, so a converge has real
+    work to do on each of them.
+    """
+    fleet = multiplied(lab, folder, MACHINES)
+    support.converge(fleet)
+    again = support.converge(fleet)
+    if again["changed"]:
+        raise RuntimeError(f"the second run changed something: {again['changes']}")
+    return fleet
+
+
+def multiplied(lab: Lab, folder: Path, count: int) -> Path:
+    """
+    Converge one machine and boot copies of it; returns the fleet file.
+
+    The others start from a copy of the first one's disk below their own.
+
+    + count: machines in the end
     """
     support.converge(lab.write_fleet(folder / "one.yaml", {"spark-1": [RECIPE]}))
     first = lab.machines[0]
@@ -35,14 +52,10 @@ def settled(lab: Lab, folder: Path) -> Path:
     first.boot()
     below = Path(f"{disk}:{lab.setting.base}")  # two layers, as overlayfs writes them
     lab.setting = dataclasses.replace(lab.setting, base=below)
-    lab.add_machines(MACHINES - 1)
+    while len(lab.machines) < count:  # not all at once: two cores boot them
+        lab.add_machines(min(TOGETHER, count - len(lab.machines)))
     serve = {machine.name: [RECIPE] for machine in lab.machines}
-    fleet = lab.write_fleet(folder / "sparks.yaml", serve)
-    support.converge(fleet)
-    again = support.converge(fleet)
-    if again["changed"]:
-        raise RuntimeError(f"the second run changed something: {again['changes']}")
-    return fleet
+    return lab.write_fleet(folder / "sparks.yaml", serve)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from sparkwright.cli_status import connect
 from sparkwright.cli_status import parser as status_parser
 
 if TYPE_CHECKING:
-    from sparkwright.status_ask import Fleet
+    from sparkwright.status_ask import Answer, Fleet
+    from sparkwright.status_rows import MachineRow
     from sparkwright.verify_checks import Check
 
 EPILOG = """exit code: 0 all well, 1 something is wrong, 2 something could not be checked
@@ -48,17 +49,25 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(fleet: Fleet, deep: bool) -> list[Check]:
-    """Every check: what runs first, then questions to what runs."""
+    """Every check of every machine, and between them."""
+    from sparkwright import verify_checks
+
+    machines, made, answers = proved(fleet, deep)
+    return [*made, *verify_checks.across(machines, answers)]
+
+
+def proved(fleet: Fleet, deep: bool) -> tuple[list[MachineRow], list[Check], list[Answer]]:
+    """Every machine, its checks, and its answers: what runs first, then questions to what runs."""
     from sparkwright import status_judge, verify_checks
 
     first = {answer.name: answer for answer in fleet.ask(status_judge.question)}
     machines = {name: status_judge.machine(answer) for name, answer in first.items()}
 
     def question(name: str, data: Mapping[str, Any]) -> tuple[str, str]:
-        return verify_checks.question(data, first[name], machines[name].rows, deep)
+        return verify_checks.question(name, data, first[name], machines[name].rows, deep)
 
     reached = [host for host in fleet.hosts if machines[host.name].reached]
     second = {answer.name: answer for answer in fleet.ask(question, reached)}
     made = [check for name, machine in machines.items()
             for check in verify_checks.checks(machine, second.get(name))]  # fmt: skip
-    return [*made, *verify_checks.across(list(machines.values()))]
+    return list(machines.values()), made, list(second.values())

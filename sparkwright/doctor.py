@@ -8,49 +8,56 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sparkwright.errors import SparkwrightError, nearest
-from sparkwright.site import planned
-from sparkwright.status_rows import MachineRow, Row
-from sparkwright.support_report import LIMIT
 
-_JOURNAL: Final = ("journalctl", "--no-pager", "--no-hostname", "-o", "cat")
+if TYPE_CHECKING:
+    from sparkwright.status_rows import MachineRow
+
 TABLE: Final = Path(__file__).resolve().parent / "data/doctor-causes.json"
-LINES: Final = "600"  # a failed start of vLLM writes about 300 (measured, 0.32.0)
+# What people call it, and what they see.
+SYMPTOMS: Final[Mapping[str, str]] = {
+    "crash": "ends by itself, at the start or at the first request; illegal instruction",
+    "disk": "no space left",
+    "drift": "runs otherwise than the fleet file says",
+    "gpu": "the GPU is missing or not used",
+    "hang": "runs and does not answer",
+    "looping": "the output repeats itself",
+    "memory": "out of memory, or refused for lack of it",
+    "network": "two machines are slow or do not find each other (NCCL)",
+    "null": "content is null or empty",
+    "offline": "asks the Hub, cannot find a file without it",
+    "port": "the address cannot be listened on",
+    "refused": "other computers get connection refused",
+    "slow": "26 instead of 59 tok/s",
+    "storm": "restarts again and again",
+    "system": "the system message is ignored",
+    "vocabulary": "gpt-oss cannot load its vocabulary",
+    "wedge": "the machine hung or was reset; reads the boot before this one",
+    "weights": "a model file is damaged or another one",
+}
 
 
 @dataclass(frozen=True)
 class Cause:
     """A cause.
 
-    + symptom: the word that people give to `sparkwright doctor`
-    + where: text that is searched: journal (of a unit), kernel, before (kernel of the last boot),
-      gpu
-    + fix: {recipe} and {machine} are filled in
+    + symptoms: words of SYMPTOMS; the first is the one that it is told under
+    + where: the text of doctor_texts that is searched
+    + fix: {recipe}, {machine} and {port} are filled in
+    + rank: of what one recipe shows, only causes of the lowest rank are told: the others follow
+      from those (an engine that is out of memory also failed again and again)
+    + asked: told only when its symptom is asked for, since alone it is nothing wrong
     """
 
     name: str
-    symptom: str
+    symptoms: tuple[str, ...]
     where: str
     pattern: str
     fix: str
-
-
-@functools.cache
-def causes() -> tuple[Cause, ...]:
-    """Every cause that is known.
-
-    Patterns are words of the programs themselves: llama.cpp 0c1e57098, vLLM 0.33, safetensors,
-    systemd, NVIDIA's driver (NVIDIA/dgx-spark-playbooks#97), openai-harmony 0.0.8,
-    huggingface_hub 2.4.
-    """
-    return tuple(Cause(**row) for row in json.loads(TABLE.read_text()))
-
-
-def symptoms() -> tuple[str, ...]:
-    """Words for `sparkwright doctor`, each once."""
-    return tuple(dict.fromkeys(cause.symptom for cause in causes()))
+    rank: int = 0
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,59 +75,50 @@ class Finding:
     fix: str
 
 
-def question(name: str, data: Mapping[str, Any]) -> tuple[str, str]:
-    """What a machine is asked, by the program that collects reports too."""
-    commands = {
-        item.unit: [*_JOURNAL, "-n", LINES, "-u", f"{item.unit}.service"] for item in planned(data)
-    }
-    commands |= {
-        "kernel": [*_JOURNAL, "-k", "-b", "-n", LINES],
-        "before": [*_JOURNAL, "-k", "-b", "-1", "-n", LINES],
-        "gpu": ["nvidia-smi", "-q", "-d", "PERFORMANCE"],
-    }
-    spec = {"commands": commands, "files": {}, "limit": LIMIT,
-            "secrets": [f"{data['etc_dir']}/api-key"]}  # fmt: skip
-    return "status_report.py", json.dumps(spec)
+@functools.cache
+def causes() -> tuple[Cause, ...]:
+    """Every cause that is known.
+
+    Patterns are words of the programs themselves: llama.cpp 0c1e57098, vLLM 0.33, safetensors,
+    systemd, NVIDIA's driver (NVIDIA/dgx-spark-playbooks#97), openai-harmony 0.0.8,
+    huggingface_hub 2.4, NCCL 2.21 and later, gloo, FlashInfer
+    (flashinfer#3386), Triton (triton#8539).
+    """
+    rows = json.loads(TABLE.read_text())
+    return tuple(Cause(**{**row, "symptoms": tuple(row["symptoms"])}) for row in rows)
 
 
 def chosen(symptom: str | None) -> tuple[Cause, ...]:
     """The causes of a symptom, or all. Raises SparkwrightError for one that nobody knows."""
     if symptom is None:
-        return causes()
-    if symptom not in symptoms():
-        raise SparkwrightError(f"no symptom named {symptom}; {nearest(symptom, symptoms())}")
-    return tuple(cause for cause in causes() if cause.symptom == symptom)
-
-
-def _journal(row: Row, said: Mapping[str, str]) -> str:
-    """A unit's journal; of one that runs from its last start, for what came before is mended."""
-    text = said[f"llm-{row.recipe}"]
-    begin = text.rfind("\nStarting llm-") if row.state == "running" else 0
-    return text[max(0, begin) :]
+        return tuple(cause for cause in causes() if not cause.asked)
+    if symptom not in SYMPTOMS:
+        raise SparkwrightError(f"no symptom named {symptom}; {nearest(symptom, tuple(SYMPTOMS))}")
+    return tuple(cause for cause in causes() if symptom in cause.symptoms)
 
 
 def findings(
     machine: MachineRow,
-    data: Mapping[str, Any],
-    said: Mapping[str, str],
+    texts: Mapping[str, Mapping[str, str]],
     wanted: Sequence[Cause],
+    symptom: str | None = None,
 ) -> list[Finding]:
     """
     What one machine shows.
 
-    + said: its answers to `question`
-    + wanted: causes to look for
+    + texts: doctor_texts.texts: kind of text -> recipe (or "" for the machine) -> text
+    + wanted: causes to look for; symptom: the one that was asked for
     """
-    found = list(_missing_gpu(machine, data, said, wanted))
+    found: list[tuple[Cause, Finding]] = []
     for cause in wanted:
-        if cause.where == "journal":
-            texts = {row.recipe: _journal(row, said) for row in machine.rows}
-        else:
-            texts = {"": said[cause.where]}
-        for recipe, text in texts.items():
-            if hit := re.search(cause.pattern, text):
-                found.append(_finding(machine, recipe, cause, _line(text, hit)))
-    return found
+        for recipe, text in texts[cause.where].items():
+            if hit := re.search(cause.pattern, text, re.M):
+                told = symptom or cause.symptoms[0]
+                found.append((cause, _finding(machine, recipe, cause, told, _line(text, hit))))
+    lowest: dict[str, int] = {}
+    for cause, one in found:
+        lowest[one.recipe] = min(cause.rank, lowest.get(one.recipe, cause.rank))
+    return [one for cause, one in found if cause.rank == lowest[one.recipe]]
 
 
 def _line(text: str, hit: re.Match[str]) -> str:
@@ -128,19 +126,8 @@ def _line(text: str, hit: re.Match[str]) -> str:
     return " ".join(text[begin:].splitlines()[0].split())[:200]
 
 
-def _finding(machine: MachineRow, recipe: str, cause: Cause, seen: str) -> Finding:
-    named = recipe or (machine.rows[0].recipe if machine.rows else "RECIPE")
-    fix = cause.fix.format(recipe=named, machine=machine.name)
-    return Finding(machine.name, recipe, cause.name, cause.symptom, seen, fix)
-
-
-def _missing_gpu(
-    machine: MachineRow, data: Mapping[str, Any], said: Mapping[str, str], wanted: Sequence[Cause]
-) -> list[Finding]:
-    """A GPU that is expected and not there, whatever the engines say."""
-    gpu = next((cause for cause in wanted if cause.symptom == "gpu"), None)
-    absent = said["gpu"].startswith("cannot be run") or "(exit 0)" not in said["gpu"].split("\n")[0]
-    if gpu is None or not data["gpu_required"] or not absent:
-        return []
-    seen = said["gpu"].strip().splitlines()[-1][:200]
-    return [_finding(machine, "", gpu, f"nvidia-smi: {seen}")]
+def _finding(machine: MachineRow, recipe: str, cause: Cause, symptom: str, seen: str) -> Finding:
+    rows = [row for row in machine.rows if row.recipe == recipe] or list(machine.rows)
+    named, port = (rows[0].recipe, rows[0].port) if rows else ("RECIPE", 8000)
+    fix = cause.fix.format(recipe=named, machine=machine.name, port=port)
+    return Finding(machine.name, recipe, cause.name, symptom, seen, fix)

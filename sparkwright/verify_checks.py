@@ -15,6 +15,14 @@ from sparkwright.status_ask import Answer
 from sparkwright.status_rows import MachineRow, Row
 
 DOCS: Final = "docs/troubleshooting.md"
+# Where the documents say more, by check; a test looks for each heading.
+ANCHORS: Final[Mapping[str, str]] = {
+    "reached": "login-and-sudo",
+    "as wanted": "check-and-converge",
+    "weights": "weights",
+    "fabric": "clusters",
+    "same versions": "clusters",
+}
 WANTED: Final[Mapping[str, str]] = {
     "question": "the answer that the recipe expects",
     "system message": "an answer that obeys it",
@@ -23,6 +31,7 @@ WANTED: Final[Mapping[str, str]] = {
     "driver": "no error",
     "offline": "every variable that keeps it from the network",
     "weights": "every file as published",
+    "fabric": "every member over every link, with whole packets",
 }
 
 
@@ -45,10 +54,10 @@ class Check:
 
 
 def question(
-    data: Mapping[str, Any], status: Answer, rows: Sequence[Row], deep: bool
+    name: str, data: Mapping[str, Any], status: Answer, rows: Sequence[Row], deep: bool
 ) -> tuple[str, str]:
     """
-    What a machine is asked about its running units.
+    What a machine is asked about its running units, and about its links in a cluster.
 
     + status: its answer to status_judge.question, which says what runs
     """
@@ -68,7 +77,16 @@ def question(
                     "deep": deep,
                 }
             )
-    return "status_verify.py", json.dumps({"lib": LIB, "units": units})
+    spec = {"lib": LIB, "units": units, "fabric": fabric(name, data)}
+    return "status_verify.py", json.dumps(spec)
+
+
+def fabric(name: str, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What is asked of a member of a cluster about its links; None for a machine in none."""
+    cluster = data.get("cluster") or {}
+    places = {member["name"]: member["fabric"] for member in cluster.get("members", ())}
+    own = places.pop(name, None)
+    return {"mtu": cluster["mtu"], "own": own, "others": places} if own else None
 
 
 def _weights(item: Planned, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -85,20 +103,35 @@ def checks(machine: MachineRow, answer: Answer | None) -> list[Check]:
     """
     if not machine.reached or machine.why:
         look = f"sparkwright status --limit {machine.name}"
-        return [Check(machine.name, "", "reached", None, machine.why, "an answer", look, DOCS)]
+        return [_made(machine.name, "", "reached", None, machine.why, "an answer", look)]
     made = [check for row in machine.rows for check in _of_row(row)]
     running = [row for row in machine.rows if row.state == "running"]
     if answer is None or answer.said is None:
         why = answer.why if answer else "was not asked"
         return made + [_unknown(row, why) for row in running]
-    for row, found in zip(running, answer.said, strict=True):
+    for row, found in zip(running, answer.said["units"], strict=True):
         made += [_check(row, name, told) for name, told in found.items()]
+    return [*made, *_of_machine(machine.name, answer.said["machine"])]
+
+
+def _made(machine: str, recipe: str, name: str, ok: bool | None, *rest: str) -> Check:
+    """A check with its place in the documents."""
+    return Check(machine, recipe, name, ok, *rest, f"{DOCS}#{ANCHORS.get(name, 'services')}")
+
+
+def _of_machine(machine: str, said: Mapping[str, Any]) -> list[Check]:
+    """Checks of the machine itself."""
+    made, look = [], f"sparkwright doctor network --limit {machine}"
+    for name, told in said.items():
+        wrong, why = "; ".join(told.get("wrong", [])), told.get("unknown")
+        seen = why or wrong or told["seen"]
+        made.append(_made(machine, "", name, None if why else not wrong, seen, WANTED[name], look))
     return made
 
 
 def _unknown(row: Row, why: str) -> Check:
     look = f"sparkwright status --limit {row.machine}"
-    return Check(row.machine, row.recipe, "question", None, why, WANTED["question"], look, DOCS)
+    return _made(row.machine, row.recipe, "question", None, why, WANTED["question"], look)
 
 
 def _of_row(row: Row) -> list[Check]:
@@ -107,9 +140,9 @@ def _of_row(row: Row) -> list[Check]:
     drift = None if row.drift is None else not row.drift
     seen = row.why if row.drift is None else "; ".join(row.drift) or "no difference"
     return [
-        Check(row.machine, row.recipe, "state", row.state in ("running", "standby"), row.state,
-              row.wanted, logs, DOCS),
-        Check(row.machine, row.recipe, "as wanted", drift, seen, "no difference", check, DOCS),
+        _made(row.machine, row.recipe, "state", row.state in ("running", "standby"), row.state,
+              row.wanted, logs),
+        _made(row.machine, row.recipe, "as wanted", drift, seen, "no difference", check),
     ]  # fmt: skip
 
 
@@ -119,20 +152,37 @@ def _check(row: Row, name: str, told: Mapping[str, Any]) -> Check:
     if name == "weights":
         look = f"sparkwright check --limit {row.machine} --data verify=deep"
     seen = "; ".join(wrong) or told["seen"]
-    return Check(row.machine, row.recipe, name, not wrong, seen, WANTED[name], look, DOCS)
+    return _made(row.machine, row.recipe, name, not wrong, seen, WANTED[name], look)
 
 
-def across(machines: Sequence[MachineRow]) -> list[Check]:
-    """The same recipe runs the same build on every machine."""
+def across(machines: Sequence[MachineRow], answers: Sequence[Answer] = ()) -> list[Check]:
+    """The same recipe runs the same build everywhere; members of a cluster are alike.
+
+    + answers: to `question`
+    """
     builds: dict[str, dict[str, list[str]]] = {}
     for row in (row for machine in machines for row in machine.rows if row.build):
         builds.setdefault(row.recipe, {}).setdefault(str(row.build), []).append(row.machine)
+    clusters: dict[str, dict[str, list[str]]] = {}
+    for answer in answers:
+        cluster = answer.data.get("cluster") or {}
+        if cluster and answer.said is not None:
+            said = ", ".join(f"{part} {v}" for part, v in sorted(answer.said["versions"].items()))
+            clusters.setdefault(cluster["name"], {}).setdefault(said, []).append(answer.name)
+    return [*_alike("same build", builds), *_alike("same versions", clusters)]
+
+
+def _alike(name: str, found: Mapping[str, Mapping[str, Sequence[str]]]) -> list[Check]:
+    """
+    + found: recipe or cluster -> what it has -> machines that have it
+    """
     made = []
-    for recipe, found in sorted(builds.items()):
-        seen = "; ".join(f"{build} on {', '.join(names)}" for build, names in found.items())
-        if sum(map(len, found.values())) > 1:
-            made.append(Check("all", recipe, "same build", len(found) == 1, seen, "one build",
-                              "sparkwright check", DOCS))  # fmt: skip
+    for which, kinds in sorted(found.items()):
+        seen = "; ".join(f"{kind} on {', '.join(names)}" for kind, names in kinds.items())
+        if sum(map(len, kinds.values())) > 1:
+            made.append(
+                _made("all", which, name, len(kinds) == 1, seen, "one", "sparkwright check")
+            )
     return made
 
 

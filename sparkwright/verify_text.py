@@ -12,12 +12,26 @@ from sparkwright.verify_checks import Check, code
 
 WORDS = {True: "ok", False: "WRONG", None: "unknown"}
 STATES = {0: "ok", 1: "wrong", 2: "unknown"}
-STYLE = """body{font:16px/1.45 system-ui,sans-serif;margin:1rem auto;max-width:60rem;padding:0 1rem;
-color:#1a1a1a;background:#fff}h1{font-size:1.4rem}h2{font-size:1.1rem;margin:1.5rem 0 .3rem}
-.c{border-left:.4rem solid #2e7d32;padding:.3rem .7rem;margin:.4rem 0;background:#f4f6f4}
-.c.WRONG{border-color:#b71c1c;background:#fdecea}.c.unknown{border-color:#8e24aa;background:#f7eef9}
-b{display:inline-block;min-width:9rem}code{font-size:.9em;overflow-wrap:anywhere}
-p{margin:.2rem 0;overflow-wrap:anywhere}"""
+# Colours of text on their ground have a contrast of 4.5 or more (WCAG 2.2, 1.4.3); a test in a
+# browser measures it, in light and dark.
+STYLE = """:root{color-scheme:light dark;--text:#1a1a1a;--ground:#fff;--soft:#555;--ok:#1b5e20;
+--ok-ground:#eef5ee;--WRONG:#a11212;--WRONG-ground:#fdecea;--unknown:#6a1b9a;
+--unknown-ground:#f6edf8}
+@media (prefers-color-scheme:dark){:root{--text:#e8e8e8;--ground:#16181a;--soft:#a9adb1;
+--ok:#81c784;--ok-ground:#1c2620;--WRONG:#ff8a80;--WRONG-ground:#331b1b;--unknown:#d7a6e4;
+--unknown-ground:#2a1e2e}}
+*{box-sizing:border-box}body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:60rem;
+padding:1rem;color:var(--text);background:var(--ground)}h1{font-size:1.35rem;margin:0}
+h2{font-size:1.1rem;margin:1.6rem 0 .4rem;overflow-wrap:anywhere}
+.at{color:var(--soft);margin:.2rem 0}
+.c{border-left:.35rem solid;padding:.4rem .7rem;margin:.35rem 0;border-radius:.2rem}
+.c p{margin:.1rem 0;overflow-wrap:anywhere;color:var(--text)}.c b{margin-right:.5em}
+.c p.more{color:var(--soft)}code{font:.9em ui-monospace,monospace;color:var(--text)}
+""" + "".join(
+    f".{word}{{border-color:var(--{word});background:var(--{word}-ground)}}"
+    f".{word} b{{color:var(--{word})}}"
+    for word in WORDS.values()
+)
 
 
 def lines(made: Sequence[Check]) -> list[str]:
@@ -64,15 +78,18 @@ def page(made: Sequence[Check], now: float) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>sparkwright verify</title><style>{STYLE}</style></head><body>"
-        f"<h1>{html.escape(summary(made))}</h1><p>{at}</p>{''.join(body)}</body></html>\n"
+        f"<title>sparkwright verify: {STATES[code(made)]}</title>"
+        f"<style>{STYLE}</style></head><body>"
+        f'<h1>{html.escape(summary(made))}</h1><p class="at">{at}</p>{"".join(body)}'
+        "</body></html>\n"
     )
 
 
 def _block(check: Check) -> str:
     word = WORDS[check.ok]
-    text = f"<p><b>{word}</b> {html.escape(check.name)}: {html.escape(check.seen)}</p>"
+    text = f"<p><b>{word}</b>{html.escape(check.name)}: {html.escape(check.seen)}</p>"
     if not check.ok:
-        text += f"<p>wanted: {html.escape(check.wanted)}</p>"
-        text += f"<p>look closer: <code>{html.escape(check.look)}</code></p>"
+        text += f'<p class="more">wanted: {html.escape(check.wanted)}</p>'
+        text += f'<p class="more">look closer: <code>{html.escape(check.look)}</code></p>'
+        text += f'<p class="more">more: {html.escape(check.docs)}</p>'
     return f'<div class="c {word}">{text}</div>'

@@ -8,80 +8,208 @@ from typing import Any
 import pytest
 
 from sparkwright import cli_doctor
-from sparkwright.doctor import causes, chosen, findings, symptoms
+from sparkwright.doctor import SYMPTOMS, causes, chosen, findings
+from sparkwright.doctor_texts import texts
 from sparkwright.errors import SparkwrightError
+from sparkwright.verify_checks import Check
 from tests.unit.test_status import machine, row
 
-SMI = "$ nvidia-smi -q -d PERFORMANCE  (exit 0)\nSW Power Cap : Not Active\n"
-QUIET = {"llm-tiny": "model loaded\n", "kernel": "ok\n", "before": "ok\n", "gpu": SMI}
+RAN = "$ a command  (exit 0)\n"
+QUIET = {
+    "llm-tiny": f"{RAN}model loaded\n",
+    "kernel": f"{RAN}ok\n",
+    "before": "$ journalctl  (exit 1)\n",
+    "storms": "$ journalctl  (exit 1)\n",
+    "ended": "$ journalctl  (exit 1)\n",
+    "gpu": f"{RAN}SW Power Cap : Not Active\nCUDA : ARCHS = 1210\n",
+    "address": f"{RAN}2: eth0    inet 10.1.2.3/24 brd 10.1.2.255\n",
+}
 DATA = {"gpu_required": True}
-# A line for each cause, in the order of the table: from the lab, or as in the sources it names.
-LINES = (
-    "llama_model_load: error loading model: tensor 'a' data is not within the file bounds, "
-    "model is corrupted or incomplete",
-    "OSError: [Errno 98] Address already in use",
-    "OSError: [Errno 28] No space left on device",
-    "llm-tiny.service: Main process exited, code=dumped, status=4/ILL",
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
-    "ValueError: Free memory on device (41/119.7 GiB) on startup is less than desired GPU memory "
-    "utilization (0.7, 83.79 GiB)",
-    "ValueError: To serve at least one request with the models's max seq len (262144), (6.0 GiB "
-    "KV cache is needed)",
-    "Out of memory: Killed process 3248 (llama-server) total-vm:1kB",
-    "openai_harmony.HarmonyError: error downloading or loading vocab file",
-    "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot",
-    "spark-1:77:77 [0] NCCL INFO Using network NET/Socket",
-    "warning: no usable GPU found, --gpu-layers option will be ignored",
-    "WARNING Cudagraph is disabled under eager mode",
-    "SW Power Cap                          : Active",
-    "llm-tiny.service: Start request repeated too quickly.",
-    "NVRM: Xid (PCI:000f:01:00): 31, pid=77",
-    "NVRM: nvAssertOkFailedNoLog: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)",
-)
+# A line for each cause: from the lab, or as in the sources that the table names.
+LINES = {
+    "a file of the weights is damaged": "llama_model_load: error loading model: tensor 'a' data "
+    "is not within the file bounds, model is corrupted or incomplete",
+    "the weights are not what was published": "weights: changed a.gguf",
+    "another process holds the port": "OSError: [Errno 98] Address already in use",
+    "the disk is full": "OSError: [Errno 28] No space left on device",
+    "the program was built for another CPU": "llm-tiny.service: Main process exited, "
+    "code=dumped, status=4/ILL",
+    "the program has no kernels for this GPU": "RuntimeError: CUDA error: no kernel image is "
+    "available for execution on the device",
+    "kernels of another GPU run": "system_info: n_threads = 20 | CUDA : ARCHS = 890,900 | F16 = 1",
+    "Triton's own ptxas does not know this GPU": "ptxas fatal   : Value 'sm_121a' is not defined "
+    "for option 'gpu-name'",
+    "kernels cannot be compiled at the first request: ninja or nvcc is not found":
+    "FileNotFoundError: [Errno 2] No such file or directory: 'ninja'",
+    "kernels cannot be compiled: Python's headers are missing": "main.c:4:10: fatal error: "
+    "Python.h: No such file or directory",
+    "the GPU's driver failed": "NVRM: Xid (PCI:000f:01:00): 31, pid=77",
+    "driver and its library are of two versions": "Failed to initialize NVML: Driver/library "
+    "version mismatch",
+    "the engine sees no GPU": "warning: no usable GPU found, --gpu-layers option will be ignored",
+    "the GPU has no memory left": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+    "less memory is free than vLLM's share": "ValueError: Free memory on device (41/119.7 GiB) on "
+    "startup is less than desired GPU memory utilization (0.7, 83.79 GiB)",
+    "the context is larger than the KV cache": "ValueError: To serve at least one request with "
+    "the models's max seq len (262144), (6.0 GiB KV cache is needed)",
+    "less memory is free than the recipe needs": "memory_gate: refused: 70.0 GiB needed, 41.0 GiB "
+    "available of 119.7 GiB",
+    "it took more memory than its recipe allows": "llm-tiny.service: A process of this unit has "
+    "been killed by the OOM killer.",
+    "the machine ran out of memory": "Out of memory: Killed process 3248 (llama-server) total-vm:1",
+    "the vocabulary of gpt-oss is missing or damaged": "openai_harmony.HarmonyError: error "
+    "downloading or loading vocab file",
+    "a file is missing that the engine then looks for on the Hub": "huggingface_hub.errors."
+    "OfflineModeIsEnabled: Cannot reach x: offline mode is enabled.",
+    "it asks the Hub, and the machine has no way there": "ConnectError: [Errno -3] Temporary "
+    "failure in name resolution",
+    "NCCL goes over TCP instead of the fabric": "spark-1:77:77 [0] NCCL INFO Using network "
+    "Socket",
+    "NCCL or gloo is told an interface that is not there": "spark-1:77:77 [0] NCCL WARN Bootstrap "
+    ": no socket interface found",
+    "CUDA graphs are off, which halves the speed": "WARNING Cudagraph is disabled under eager mode",
+    "the GPU holds its clock down": "SW Power Cap                          : Active",
+    "another backend runs than the recipe wants": "log: the journal since this start has no line "
+    "like 'ARCHS = 1210'; likely cause: x",
+    "the answer is cut off while the model thinks": "question: content is None after 9 characters "
+    "of reasoning; likely cause: x; finish_reason is length, not stop",
+    "the model ends before its final channel begins": "question: content is '' after 0 characters "
+    "of reasoning; likely cause: x",
+    "the system message does not arrive": "system message: content 'A' lacks 'B'",
+    "the text repeats itself": "long answer: long answer: its content repeats '!' to its end",
+    "it does not run as the fleet file says": "as wanted: /a.conf: a drop-in changes a.service",
+    "it runs and does not answer": "state: silent",
+    "it failed again and again, and systemd gave up": "llm-tiny.service: Start request repeated "
+    "too quickly.",
+    "the boot before ended in a restart storm": "other.service: Scheduled restart job, restart "
+    "counter is at 35.",
+    "the boot before ended in the GPU's driver": "NVRM: nvAssertOkFailedNoLog: Out of memory "
+    "[NV_ERR_NO_MEMORY] (0x00000051)",
+}  # fmt: skip
+# Of these the machine's data decide, not one line.
+OTHERS = {
+    "it listens on an address that the machine does not have",
+    "it can be asked from the machine itself only",
+    "no GPU is there, and one is expected",
+    "the boot before ended without a shutdown",
+}
 
 
-@pytest.mark.parametrize(
-    ("cause", "line"), list(zip(causes(), LINES, strict=True)), ids=[c.name for c in causes()]
-)
-def test_every_cause(cause: Any, line: str) -> None:
-    place = "llm-tiny" if cause.where == "journal" else cause.where
-    said = {**QUIET, place: f"{QUIET[place]}{line}\nmore\n"}
-    found = [f for f in findings(machine(row()), DATA, said, causes()) if f.cause == cause.name]
-    assert [f.seen for f in found] == [" ".join(line.split())]
-    assert (found[0].machine, found[0].symptom) == ("spark-1", cause.symptom)
-    assert "{" not in found[0].fix
-    for command in re.findall(r"`([^`]+)`", found[0].fix):
-        assert command.startswith("sparkwright ")
+def look(symptom: str | None = None, checks: Any = (), rows: Any = None, **said: str) -> list[Any]:
+    """What doctor finds on one machine that says this."""
+    one = machine(*(rows or [row()]))
+    found = texts(one, DATA, {**QUIET, **said}, checks)
+    return findings(one, found, chosen(symptom), symptom)
+
+
+def named(found: list[Any]) -> list[str]:
+    return [finding.cause for finding in found]
+
+
+def test_every_cause_has_a_line_or_a_test_of_its_own() -> None:
+    assert {cause.name for cause in causes()} == {*LINES} | OTHERS
+    assert {symptom for cause in causes() for symptom in cause.symptoms} == {*SYMPTOMS}
+
+
+@pytest.mark.parametrize("cause", [c for c in causes() if c.name in LINES], ids=lambda c: c.name)
+def test_every_cause(cause: Any) -> None:
+    line = LINES[cause.name]
+    checks: list[Check] = []
+    said = dict(QUIET)
+    if cause.where == "checks":
+        name, _, seen = line.partition(": ")
+        checks = [Check("spark-1", "tiny", name, False, seen, "x")]
+    else:
+        place = "llm-tiny" if cause.where == "journal" else cause.where
+        said[place] += f"{line}\nmore\n"
+    (found,) = look(None, checks, **said)
+    assert (found.cause, found.symptom) == (cause.name, cause.symptoms[0])
+    assert found.seen == " ".join(line.split())
+    for symptom in cause.symptoms:
+        assert cause.name in named(look(symptom, checks, **said))
+
+
+@pytest.mark.parametrize("cause", causes(), ids=lambda c: c.name)
+def test_every_remedy_is_filled_in(cause: Any) -> None:
+    fix = cause.fix.format(recipe="tiny", machine="spark-1", port=8080)
+    assert "{" not in fix
+    for command in re.findall(r"`([^`]+)`", fix):
+        assert command.startswith("sparkwright ") or re.fullmatch(r"listen|api_key", command)
 
 
 def test_a_healthy_machine_shows_none() -> None:
-    assert findings(machine(row()), DATA, QUIET, causes()) == []
+    assert look() == []
     assert cli_doctor.lines([], 17)[0].startswith("none of 17 known causes")
 
 
 def test_what_was_mended_is_not_told_again() -> None:
-    text = (
-        f"a\nStarting llm-tiny.service\n{LINES[0]}\nStarting llm-tiny.service - x\nmodel loaded\n"
-    )
-    assert findings(machine(row()), DATA, {**QUIET, "llm-tiny": text}, causes()) == []
+    bad = LINES["a file of the weights is damaged"]
+    text = f"{RAN}\nStarting llm-tiny.service\n{bad}\nStarting llm-tiny.service - x\nloaded\n"
+    mended = f"{text}Started llm-tiny.service\n"
+    assert look(**{"llm-tiny": text}) == []
     # One that does not run may just have been started once more.
-    found = findings(machine(row(state="loading")), DATA, {**QUIET, "llm-tiny": text}, causes())
-    assert [f.symptom for f in found] == ["weights"]
+    loading = [row(state="loading")]
+    assert [f.symptom for f in look(rows=loading, **{"llm-tiny": text})] == ["weights"]
+    assert look(rows=loading, **{"llm-tiny": mended}) == []
+
+
+def test_a_crash_before_a_restart_by_itself_is_told() -> None:
+    bad = LINES["kernels cannot be compiled at the first request: ninja or nvcc is not found"]
+    text = f"{RAN}\nStarting llm-tiny.service\n{bad}\nStarting llm-tiny.service\nloaded\n"
+    assert look(**{"llm-tiny": text}) == []
+    (found,) = look(rows=[row(restarts=1)], **{"llm-tiny": text})
+    assert found.symptom == "crash"
+
+
+def test_what_follows_from_a_cause_is_not_told_beside_it() -> None:
+    storm, memory = "Start request repeated too quickly.\n", "cudaMalloc failed: out of memory\n"
+    assert [f.symptom for f in look(**{"llm-tiny": storm})] == ["storm"]
+    assert [f.symptom for f in look(**{"llm-tiny": storm + memory})] == ["memory"]
+    assert [f.symptom for f in look("storm", **{"llm-tiny": storm + memory})] == ["storm"]
 
 
 @pytest.mark.parametrize(
     "said", ["cannot be run: no such file\n", "$ nvidia-smi  (exit 9)\nfail\n"]
 )
 def test_a_gpu_that_is_expected_and_absent(said: str) -> None:
-    found = findings(machine(row()), DATA, {**QUIET, "gpu": said}, causes())
-    assert [f.symptom for f in found] == ["gpu"]
-    assert findings(machine(row()), {"gpu_required": False}, {**QUIET, "gpu": said}, causes()) == []
+    assert named(look(gpu=said)) == ["no GPU is there, and one is expected"]
+    one = machine(row())
+    assert texts(one, {"gpu_required": False}, {**QUIET, "gpu": said}, ())["absent"] == {"": ""}
+
+
+def test_an_address_that_the_machine_lost() -> None:
+    gone = {"listen": "10.9.9.9", "state": "failing"}
+    bind = f"{RAN}couldn't bind HTTP server socket, hostname: 10.9.9.9, port: 8080\n"
+    (found,) = look(rows=[row(**gone)], **{"llm-tiny": bind})
+    assert found.cause == "it listens on an address that the machine does not have"
+    assert found.seen == "listens on 10.9.9.9; the machine has 10.1.2.3"
+    assert look(rows=[row(listen="10.1.2.3", state="failing")]) == []
+
+
+def test_listening_on_the_loopback_is_told_when_somebody_is_refused() -> None:
+    assert look() == []
+    (found,) = look("refused")
+    assert found.fix.startswith("ssh -NL 8080:127.0.0.1:8080 spark-1;")
+    assert look("refused", rows=[row(listen="10.1.2.3")]) == []
+
+
+def test_a_boot_that_ended_without_a_shutdown() -> None:
+    hung, orderly = f"{RAN}GET /health\n", f"{RAN}Reached target poweroff.target - Power Off.\n"
+    assert look(ended=hung) == []
+    (found,) = look("wedge", ended=hung)
+    assert found.seen == "no shutdown; its last line: GET /health"
+    assert look("wedge", ended=orderly) == []
+    # The reason, where the log has one, is told alone.
+    storm = f"{RAN}x.service: Scheduled restart job, restart counter is at 269.\n"
+    assert named(look("wedge", ended=hung, storms=storm)) == [
+        "the boot before ended in a restart storm"
+    ]
 
 
 def test_symptoms_choose_causes() -> None:
-    assert {cause.symptom for cause in chosen("memory")} == {"memory"}
-    assert chosen(None) == causes()
+    assert all("memory" in cause.symptoms for cause in chosen("memory"))
+    assert chosen(None) == tuple(cause for cause in causes() if not cause.asked)
     with pytest.raises(SparkwrightError, match="did you mean memory"):
         chosen("memroy")
     told = cli_doctor.parser().format_help()
-    assert all(symptom in told for symptom in symptoms())
+    assert all(f"\n  {symptom} " in told for symptom in SYMPTOMS)

@@ -16,7 +16,7 @@ from sparkwright import verify_text
 from sparkwright.cli import COMMANDS, main
 from sparkwright.paths import PROJECT
 from sparkwright.status_ask import Answer
-from sparkwright.verify_checks import WANTED, Check, across, checks, code
+from sparkwright.verify_checks import ANCHORS, DOCS, WANTED, Check, across, checks, code, fabric
 from tests.unit.machine_case import program
 from tests.unit.test_status import OFF, machine, row
 
@@ -31,7 +31,13 @@ WRONG = {
 
 
 def made(*told: Any, **changes: Any) -> list[Check]:
-    return checks(machine(row(**changes)), Answer("spark-1", {}, list(told)))
+    return checks(machine(row(**changes)), said(list(told)))
+
+
+def said(units: Any, name: str = "spark-1", cluster: Any = None, **more: Any) -> Answer:
+    """What a machine answers."""
+    full = {"units": units, "machine": {}, "versions": {"kernel": "6.17", "driver": "580.1"}}
+    return Answer(name, {"cluster": cluster or {}}, {**full, **more})
 
 
 def by_name(found: list[Check]) -> dict[str, Check]:
@@ -82,6 +88,63 @@ def test_builds_are_compared_between_machines() -> None:
     (found,) = across([one, same, other])
     assert not found.ok
     assert found.seen == "b11312 0c1e5709 on spark-1, spark-2; b2 on spark-3"
+
+
+PAIR = {
+    "name": "pair-a",
+    "mtu": 9000,
+    "members": [
+        {"name": "spark-1", "fabric": ["10.0.0.10", "10.0.1.10"]},
+        {"name": "spark-2", "fabric": ["10.0.0.11", "10.0.1.11"]},
+    ],
+}
+
+
+def test_a_member_of_a_cluster_is_asked_about_its_links() -> None:
+    own, other = ["10.0.0.10", "10.0.1.10"], ["10.0.0.11", "10.0.1.11"]
+    wanted = {"mtu": 9000, "own": own, "others": {"spark-2": other}}
+    assert fabric("spark-1", {"cluster": PAIR}) == wanted
+    assert fabric("spark-3", {"cluster": PAIR}) is None
+    assert fabric("spark-1", {"cluster": {}}) is None
+    assert fabric("spark-1", {}) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "ok"),
+    [
+        ({"seen": "2 links"}, True),
+        ({"seen": "2 links", "wrong": ["eth1 is down"]}, False),
+        ({"seen": "", "unknown": "ping is not installed"}, None),
+    ],
+)
+def test_the_fabric(told: dict[str, Any], ok: bool | None) -> None:
+    found = by_name(checks(machine(row()), said([FINE], machine={"fabric": told})))["fabric"]
+    assert found.ok is ok
+    assert found.seen == (told.get("unknown") or told.get("wrong", [told["seen"]])[0])
+
+
+def test_members_of_a_cluster_are_alike() -> None:
+    older = {"kernel": "6.17", "driver": "580.0"}
+    one, two = said([], cluster=PAIR), said([], "spark-2", PAIR)
+    lagging, alone = said([], "spark-2", PAIR, versions=older), said([], "spark-3", versions=older)
+    off = Answer("spark-2", {"cluster": PAIR}, None, "no answer")
+    assert [check.ok for check in across([], [one, two, alone])] == [True]
+    (found,) = across([], [one, lagging])
+    assert (found.name, found.recipe, found.ok) == ("same versions", "pair-a", False)
+    assert "driver 580.0, kernel 6.17 on spark-2" in found.seen
+    assert across([], [one, off]) == []
+
+
+def test_the_documents_say_more_about_every_check() -> None:
+    text = (PROJECT / DOCS).read_text()
+    titles = re.findall(r"^## (.+)$", text, re.M)
+    # As GitHub makes anchors of headings.
+    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    names = {*WANTED, *ANCHORS, "state"}
+    assert names <= {*SCHEMA["properties"]["checks"]["items"]["properties"]["name"]["enum"]}
+    found = [*ALL, *across([machine(row()), machine(row(machine="spark-2"))])]
+    assert {*ANCHORS.values(), *(check.docs.partition("#")[2] for check in found)} <= anchors
+    assert all(check.docs.startswith(f"{DOCS}#") for check in found)
 
 
 ALL = [*made(WRONG), *checks(OFF, None)]
@@ -160,6 +223,60 @@ def test_the_agents_verdict(
 
     monkeypatch.setattr(agent.subprocess, "run", lambda *a, **k: Done())
     assert agent.weights("/lib", {"files": [1]}, False)["weights"].get("wrong") == wrong
+
+
+LINK = {"ifname": "eth1", "mtu": 9000, "flags": ["UP", "LOWER_UP"],
+        "addr_info": [{"local": "10.0.0.10"}]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({}, None),
+        ({"mtu": 1500}, "eth1 has MTU 1500, not 9000"),
+        ({"flags": ["UP", "NO-CARRIER"]}, "eth1 with 10.0.0.10 is down"),
+        ({"addr_info": []}, "10.0.0.10 is on no interface"),
+        ({"ping": 1}, "10.0.0.11 does not answer 8972 bytes in one piece from 10.0.0.10"),
+    ],
+)
+def test_links_and_paths(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], wrong: str | None
+) -> None:
+    def run(argv: list[str], **_: Any) -> Any:
+        class Done:
+            returncode, stdout, stderr = change.get("ping", 0), "", ""
+
+        if argv[0] == "ip":
+            Done.stdout = json.dumps([{**LINK, **change}])
+        else:
+            assert argv[-1] == "10.0.0.11"
+            assert argv[argv.index("-M") + 1 : argv.index("-I")] == ["do", "-s", "8972"]
+        return Done()
+
+    monkeypatch.setattr(agent.subprocess, "run", run)
+    spec = {"mtu": 9000, "own": ["10.0.0.10"], "others": {"spark-2": ["10.0.0.11"]}}
+    assert agent.fabric(spec)["fabric"].get("wrong") == ([wrong] if wrong else None)
+
+
+def test_without_ping_the_fabric_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(argv: list[str], **_: Any) -> Any:
+        if argv[0] == "ping":
+            raise FileNotFoundError
+
+        class Done:
+            stdout = "[]"
+
+        return Done()
+
+    monkeypatch.setattr(agent.subprocess, "run", run)
+    spec = {"mtu": 9000, "own": ["10.0.0.10"], "others": {"spark-2": ["10.0.0.11"]}}
+    assert agent.fabric(spec)["fabric"]["unknown"] == "ping is not installed"
+
+
+def test_versions() -> None:
+    found = agent.versions()
+    assert set(found) == {"kernel", "driver"}
+    assert all(found.values())
 
 
 # --- remedies ---

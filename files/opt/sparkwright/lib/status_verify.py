@@ -2,13 +2,17 @@
 
 Runs as `python3 -c <this text> <spec>` over SSH, with the programs that a converge installed.
 SPEC: {"lib", "units": [{"unit", "ask": spec of ask.py, "env": {name: value}, "weights": spec of
-weights.py or null, "deep"}]}. Prints [{check: [wrong, …]}]; nothing is recorded as accepted.
+weights.py or null, "deep"}], "fabric": {"mtu", "own": [address], "others": {name: [address]}} or
+null}. Prints {"units": [{check: {"seen", "wrong"}}], "machine": the same of the machine itself,
+"versions": {part: version}}; nothing is recorded as accepted.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -92,12 +96,71 @@ def verify(lib: str, unit: dict[str, Any]) -> Found:
     return found
 
 
+def ip(*words: str) -> Any:
+    """What `ip -j` says."""
+    done = subprocess.run(["ip", "-j", *words], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout or "[]")
+
+
+def echo(own: str, there: str, mtu: int) -> str | None:
+    """What is wrong with one whole packet from here to there and back; None: nothing.
+
+    28 bytes of it are the headers of IP and ICMP.
+    """
+    size = str(mtu - 28)
+    argv = ["ping", "-q", "-c", "1", "-W", "2", "-M", "do", "-s", size, "-I", own, there]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    said = (done.stderr or done.stdout).strip().splitlines()
+    return f"{there} does not answer {size} bytes in one piece from {own}" + (
+        f" ({said[-1].strip()})" if said and done.returncode != 1 else ""
+    )
+
+
+def fabric(spec: dict[str, Any]) -> Found:
+    """Own addresses on links that are up and have the MTU, and a large packet to each other one."""
+    links = {a["local"]: link for link in ip("address") for a in link["addr_info"]}
+    wrong = []
+    for own in spec["own"]:
+        link = links.get(own)
+        if link is None:
+            wrong.append(f"{own} is on no interface")
+        elif "LOWER_UP" not in link["flags"]:
+            wrong.append(f"{link['ifname']} with {own} is down")
+        elif link["mtu"] != spec["mtu"]:
+            wrong.append(f"{link['ifname']} has MTU {link['mtu']}, not {spec['mtu']}")
+    pairs = [(own, there) for places in spec["others"].values()
+             for own, there in zip(spec["own"], places, strict=True)]  # fmt: skip
+    try:
+        with ThreadPoolExecutor(max(1, len(pairs))) as pool:
+            said = pool.map(lambda pair: echo(*pair, spec["mtu"]), pairs)
+            wrong += [what for what in said if what]
+    except FileNotFoundError:
+        return {"fabric": {"seen": "", "unknown": "ping is not installed"}}
+    seen = f"{len(spec['own'])} links, {len(pairs)} paths with MTU {spec['mtu']}"
+    return {"fabric": {"seen": seen, **({"wrong": wrong} if wrong else {})}}
+
+
+def versions() -> dict[str, str]:
+    """What members of a cluster must have alike: kernel and driver (2.4 times slower otherwise, as
+    a report on two Sparks says)."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"Kernel Module.*?([0-9]+\.[0-9.]+)", text)
+    return {"kernel": os.uname().release, "driver": found[1] if found else "none"}
+
+
 def main(argv: list[str]) -> int:
     """Print what was found."""
     spec = json.loads(argv[0])
     sys.path.insert(0, spec["lib"])
     with ThreadPoolExecutor(max(1, len(spec["units"]))) as pool:
-        print(json.dumps(list(pool.map(lambda unit: verify(spec["lib"], unit), spec["units"]))))
+        units = list(pool.map(lambda unit: verify(spec["lib"], unit), spec["units"]))
+    machine = fabric(spec["fabric"]) if spec["fabric"] else {}
+    print(json.dumps({"units": units, "machine": machine, "versions": versions()}))
     return 0
 
 

@@ -1,0 +1,1 @@
+"""Pages that we write, in a real browser: `make test-browser`; not part of `make test`."""

@@ -1,0 +1,1 @@
+"""Stand-ins for what the lab's hardware cannot do; each says what it replaces."""
