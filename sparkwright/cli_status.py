@@ -88,7 +88,7 @@ def _code(machines: Sequence[MachineRow]) -> int:
 def _print(machines: Sequence[MachineRow], options: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from sparkwright import status_text
+    from sparkwright import status_table, status_text
 
     if options.json:
         indent = None if options.watch else 1
@@ -96,10 +96,10 @@ def _print(machines: Sequence[MachineRow], options: argparse.Namespace) -> None:
         return
     # Not a terminal: no colour, and lines as long as they are, for grep.
     console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
-    console.print(status_text.table(machines, time.time()))
-    lines = status_text.foot(machines)
-    lines += status_text.holders(machines) if options.memory else []
-    for line in lines:
+    shown = status_table.show(machines, time.time(), console.width)
+    console.print(shown.table)
+    lines = status_text.holders(machines) if options.memory else []
+    for line in [*shown.lines, *lines]:
         console.print(line, markup=False, soft_wrap=True)
 
 
@@ -128,15 +128,13 @@ def _screen(options: argparse.Namespace) -> Iterator[Any]:
     from rich.live import Live
     from rich.text import Text
 
-    from sparkwright import status_text
+    from sparkwright import status_table, status_text
 
     with Live(auto_refresh=False) as live:
 
         def show(machines: Sequence[MachineRow]) -> None:
-            lines = status_text.foot(machines)
-            lines += status_text.holders(machines) if options.memory else []
-            live.update(
-                Group(status_text.table(machines, time.time()), *map(Text, lines)), refresh=True
-            )
+            shown = status_table.show(machines, time.time(), live.console.width)
+            lines = status_text.holders(machines) if options.memory else []
+            live.update(Group(shown.table, *map(Text, [*shown.lines, *lines])), refresh=True)
 
         yield show

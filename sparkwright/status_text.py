@@ -1,4 +1,4 @@
-"""What `sparkwright status` shows: a table for people, an object for programs."""
+"""What `sparkwright status` says beside its table: words, who holds memory, an object."""
 
 from __future__ import annotations
 
@@ -7,75 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from sparkwright.status_rows import MachineRow, Row
 
-COLOURS = {"running": "green", "standby": "cyan", "loading": "yellow", "unknown": "magenta"}
 WORDS = {0: "ok", 1: "attention", 2: "unknown"}
 
 
 def code(machines: Sequence[MachineRow]) -> int:
     """0 all is as wanted, 1 something needs somebody, 2 a machine could not be asked or judged."""
     return max((machine.code for machine in machines), default=0)
-
-
-def table(machines: Sequence[MachineRow], now: float) -> Table:
-    """One line for each machine and recipe.
-
-    + now: unix time, from which ages are counted
-    """
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("MACHINE", "RECIPE", "STATE", "UP", "PORT", "GIB", "FREE", "BUILD", "AS WANTED",
-                 "ANSWERED", "TOK/S"):  # fmt: skip
-        right = name in ("UP", "PORT", "GIB", "FREE", "TOK/S")
-        made.add_column(name, justify="right" if right else "left", no_wrap=name != "AS WANTED")
-    for machine in machines:
-        for row in machine.rows:
-            made.add_row(*map(_plain, _cells(machine, row, now)))
-        if not machine.rows:
-            state = Text("unknown", "magenta") if machine.why else Text("serves nothing")
-            free, why = _gib(machine.available_gib), " ".join(machine.why.split())
-            cells: list[Text | str] = [machine.name, "-", state, "", "", "", free, "", why, "", ""]
-            made.add_row(*map(_plain, cells))
-    return made
-
-
-def _plain(cell: Text | str) -> Text:
-    """A cell as it is: what machines say may look like rich's markup."""
-    return cell if isinstance(cell, Text) else Text(cell)
-
-
-def _cells(machine: MachineRow, row: Row, now: float) -> list[Text | str]:
-    state = f"{row.state} {row.percent} %" if row.percent is not None else row.state
-    answered = "never" if row.accepted_at is None else f"{age(now - row.accepted_at)} ago"
-    if row.accepted is False and row.accepted_at is not None:
-        answered += ", not this start"
-    known = row.state != "unknown"
-    return [
-        row.machine,
-        row.recipe,
-        Text(state, COLOURS.get(row.state, "red")),
-        age(row.uptime_s) if row.uptime_s is not None else "",
-        str(row.port),
-        _gib(row.used_gib),
-        _gib(machine.available_gib),
-        row.build or "",
-        wanted(row),
-        answered if known else "",
-        rate(row),
-    ]
-
-
-def wanted(row: Row) -> str:
-    """Whether it runs as wanted, in a few words."""
-    if row.drift is None:
-        return " ".join(row.why.split())
-    if not row.drift:
-        return "yes"
-    more = f" (+{len(row.drift) - 1})" if len(row.drift) > 1 else ""
-    return f"drift: {row.drift[0]}{more}"
 
 
 def rate(row: Row) -> str:
@@ -85,30 +24,12 @@ def rate(row: Row) -> str:
     return f"{row.tok_s:.1f}" if row.tok_s or row.requests else "idle"
 
 
-def _gib(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
-
-
 def age(seconds: float) -> str:
     """A time in the largest unit that says something: 42s, 12m, 5h, 3d."""
     for size, letter in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{int(seconds // size)}{letter}"
     return f"{int(max(seconds, 0))}s"
-
-
-def foot(machines: Sequence[MachineRow]) -> list[str]:
-    """What the table has no room for, and what to do."""
-    lines = [f"{m.name}: {' '.join(m.why.split())}" for m in machines if m.why and m.rows]
-    drifting = any(row.drift for machine in machines for row in machine.rows)
-    if drifting:
-        lines.append("`sparkwright check` names every difference, `sparkwright converge` mends it")
-    troubled = ("failed", "failing", "silent")
-    bad = [row for m in machines for row in m.rows if row.state in troubled]
-    if bad:
-        one = bad[0]
-        lines.append(f"look closer: sparkwright logs {one.recipe} --limit {one.machine}")
-    return lines
 
 
 def holders(machines: Sequence[MachineRow]) -> list[str]:

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from sparkwright import status_text
+from sparkwright import status_table, status_text
 from sparkwright.paths import PROJECT, script
 from sparkwright.status_rate import Rates
 from sparkwright.status_rows import MachineRow, Row, build_of, percent, state_of
@@ -259,16 +259,40 @@ def test_the_exit_code_is_the_worst() -> None:
     assert status_text.code([machine(row(drift=None))]) == 2
 
 
-def shown(machines: list[MachineRow]) -> str:
+def shown(machines: list[MachineRow], width: int = 240) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=240, highlight=False)
-    console.print(status_text.table(machines, 1000.0))
-    lines = [*status_text.foot(machines), *status_text.holders(machines)]
+    console = Console(file=out, width=width, highlight=False)
+    made = status_table.show(machines, 1000.0, width)
+    console.print(made.table)
+    lines = [*made.lines, *status_text.holders(machines)]
     return "\n".join(line.rstrip() for line in [*out.getvalue().splitlines(), *lines, ""])
 
 
 def test_the_text() -> None:
     assert shown(FLEET) == (PROJECT / "tests/golden/operate/status.txt").read_text()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_narrow_terminal_cuts_nothing(width: int) -> None:
+    text = shown(FLEET, width)
+    table = text.split("\nspark-1 three: drift: a: differs (+1)\n")[0].splitlines()
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+    assert max(len(line) for line in table) <= width
+    assert [line.split()[1] for line in table[1:6]] == ["tiny", "two", "three", "four", "five"]
+    assert "AS WANTED" in table[0]
+    named = text.split("no room for ")[1].split(":")[0].split(", ") if "no room" in text else []
+    assert [c for c in status_table.COLUMNS if c not in table[0]] == [
+        c for c in status_table.COLUMNS if c in named
+    ]
+    assert "spark-4: lock: no commit run: sparkwright lock" in text
+
+
+def test_a_name_that_has_no_room_is_folded() -> None:
+    name = "a-recipe-with-a-very-long-name-that-no-terminal-holds"
+    text = shown([machine(row(recipe=name))], 40)
+    parts = [line.split()[-1 if place else 1] for place, line in enumerate(text.splitlines()[1:3])]
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+    assert name.startswith(parts[0])
 
 
 def test_what_looks_like_markup_is_shown() -> None:
