@@ -114,9 +114,12 @@ def checks(machine: MachineRow, answer: Answer | None) -> list[Check]:
     return [*made, *_of_machine(machine.name, answer.said["machine"])]
 
 
-def _made(machine: str, recipe: str, name: str, ok: bool | None, *rest: str) -> Check:
+def _made(
+    machine: str, recipe: str, name: str, ok: bool | None, seen: str, wanted: str, look: str
+) -> Check:
     """A check with its place in the documents."""
-    return Check(machine, recipe, name, ok, *rest, f"{DOCS}#{ANCHORS.get(name, 'services')}")
+    docs = f"{DOCS}#{ANCHORS.get(name, 'services')}"
+    return Check(machine, recipe, name, ok, seen, wanted, look, docs)
 
 
 def _of_machine(machine: str, said: Mapping[str, Any]) -> list[Check]:

@@ -27,11 +27,11 @@ h2{font-size:1.1rem;margin:1.6rem 0 .4rem;overflow-wrap:anywhere}
 .c{border-left:.35rem solid;padding:.4rem .7rem;margin:.35rem 0;border-radius:.2rem}
 .c p{margin:.1rem 0;overflow-wrap:anywhere;color:var(--text)}.c b{margin-right:.5em}
 .c p.more{color:var(--soft)}code{font:.9em ui-monospace,monospace;color:var(--text)}
-""" + "".join(
-    f".{word}{{border-color:var(--{word});background:var(--{word}-ground)}}"
-    f".{word} b{{color:var(--{word})}}"
-    for word in WORDS.values()
-)
+code span{display:inline-block;max-width:100%}
+.ok{border-color:var(--ok);background:var(--ok-ground)}.ok b{color:var(--ok)}
+.WRONG{border-color:var(--WRONG);background:var(--WRONG-ground)}.WRONG b{color:var(--WRONG)}
+.unknown{border-color:var(--unknown);background:var(--unknown-ground)}
+.unknown b{color:var(--unknown)}"""
 
 
 def lines(made: Sequence[Check]) -> list[str]:
@@ -90,6 +90,12 @@ def _block(check: Check) -> str:
     text = f"<p><b>{word}</b>{html.escape(check.name)}: {html.escape(check.seen)}</p>"
     if not check.ok:
         text += f'<p class="more">wanted: {html.escape(check.wanted)}</p>'
-        text += f'<p class="more">look closer: <code>{html.escape(check.look)}</code></p>'
+        text += f'<p class="more">look closer: {_command(check.look)}</p>'
         text += f'<p class="more">more: {html.escape(check.docs)}</p>'
     return f'<div class="c {word}">{text}</div>'
+
+
+def _command(text: str) -> str:
+    """Words that move to the next line whole: "--limit" would else be broken after a dash."""
+    words = (f"<span>{html.escape(word)}</span>" for word in text.split())
+    return f"<code>{' '.join(words)}</code>"

@@ -134,7 +134,7 @@ def fabric(spec: dict[str, Any]) -> Found:
              for own, there in zip(spec["own"], places, strict=True)]  # fmt: skip
     try:
         with ThreadPoolExecutor(max(1, len(pairs))) as pool:
-            said = pool.map(lambda pair: echo(*pair, spec["mtu"]), pairs)
+            said = pool.map(lambda pair: echo(pair[0], pair[1], spec["mtu"]), pairs)
             wrong += [what for what in said if what]
     except FileNotFoundError:
         return {"fabric": {"seen": "", "unknown": "ping is not installed"}}
