@@ -10,9 +10,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from sparkwright.doctor import causes
 from tests.lab.lab import start_lab
+from tests.lab.machine import Machine
 
 from . import causes_lines, causes_more, causes_real
 from .patient import Found, Patient, converged
@@ -28,8 +30,20 @@ def play(patient: Patient, scene: Scene) -> Found:
         return patient.doctor(*scene.words, fleet=fleet)
 
 
-def provoke(patient: Patient, scenes: Sequence[Scene] = SCENES) -> tuple[set[str], int]:
-    """Play scenes; the causes that were provoked and named alone, and how many are known.
+class Site(Protocol):
+    """A converged lab whose first machine serves the usual recipe."""
+
+    one: Machine
+    fleet: Path
+
+
+def provoke(site: Site) -> tuple[int, int]:
+    """How many causes were provoked and named alone, and how many doctor can name."""
+    return len(played(Patient(site.one, site.fleet), SCENES)), len(causes())
+
+
+def played(patient: Patient, scenes: Sequence[Scene]) -> set[str]:
+    """Play scenes; the causes that were provoked and named alone.
 
     A line for each scene, with what was expected and found where the two differ.
     """
@@ -45,14 +59,14 @@ def provoke(patient: Patient, scenes: Sequence[Scene] = SCENES) -> tuple[set[str
               flush=True)  # fmt: skip
         if not fine:
             print(f"       found {sorted(found)}", flush=True)
-    return good, len(causes())
+    return good
 
 
 def main(texts: Sequence[str]) -> int:
     """Provoke on a lab of its own; 1 when something was not named, or not alone."""
     chosen = [s for s in SCENES if not texts or any(t in c for t in texts for _, c in s.expect)]
     with start_lab(machines=1) as lab, TemporaryDirectory() as place:
-        good, _ = provoke(converged(lab, Path(place)), chosen)
+        good = played(converged(lab, Path(place)), chosen)
     wanted = {cause for scene in chosen for _, cause in scene.expect}
     print(f"doctor: {len(good)} of {len(causes())} causes provoked")
     return 0 if good == wanted else 1

@@ -13,14 +13,14 @@ from .patient import Patient
 from .scene import Scene, machine, nothing
 
 ADDRESS = "10.254.254.1"
-LLAMA = "tiny-llama-llamacpp"
+MOVED = "moved"
 ANSWERS = {
     "looping": "the text repeats itself",
     "mute": "the model ends before its final channel begins",
     "short": "the answer is cut off while the model thinks",
     "deaf": "the system message does not arrive",
     "wrong-backend": "another backend runs than the recipe wants",
-    LLAMA: "it listens on an address that the machine does not have",
+    MOVED: "it listens on an address that the machine does not have",
 }
 MANY = 12  # automatic starts: more than a unit with a limit ever has
 STORM = "/run/systemd/system/storm.service"
@@ -34,15 +34,15 @@ def answers(patient: Patient) -> Iterator[Path]:
 
     One listens on an address that the machine then loses, as with a new lease of DHCP.
     """
-    there = {"recipe": LLAMA, "listen": ADDRESS, "api_key": "open"}
-    names = [name for name in ANSWERS if name != LLAMA]
+    there = {"recipe": MOVED, "listen": ADDRESS, "api_key": "open"}
+    names = [name for name in ANSWERS if name != MOVED]
     fleet = patient.beside("answers", [*names, there])
     patient.root(f"ip address add {ADDRESS}/32 dev lo")
     # It fails, as it must: these recipes do not answer as they should.
     done = support.sparkwright(fleet, "converge", "--json")
     assert done.returncode == 2, done.stdout[-3000:]
     patient.root(f"ip address del {ADDRESS}/32 dev lo")
-    patient.root(f"systemctl restart llm-{LLAMA}", check=False)
+    patient.root(f"systemctl restart llm-{MOVED}", check=False)
     try:
         yield fleet
     finally:
