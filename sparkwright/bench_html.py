@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Sequence
 
 from sparkwright import bench_text
@@ -10,10 +11,11 @@ from sparkwright.bench_runs import Run
 from sparkwright.bench_svg import Line, plot
 
 STYLE = """body{font:16px/1.45 system-ui,sans-serif;margin:1rem auto;max-width:46rem;padding:0 1rem;
-color:#1a1a1a;background:#fff}h1{font-size:1.4rem}svg{width:100%;height:auto;margin:.6rem 0;
-font:15px system-ui,sans-serif}.grid{stroke:#ddd}pre{overflow-x:auto;font-size:.85rem;
-background:#f4f6f4;padding:.6rem}.bad{border-left:.4rem solid #b71c1c;background:#fdecea;
-padding:.3rem .7rem}@media(max-width:30rem){svg{font-size:22px}}"""
+color:#1a1a1a;background:#fff}h1{font-size:1.4rem;overflow-wrap:anywhere}p{margin:.4rem 0}
+svg{width:100%;height:auto;margin:.6rem 0;font:17px system-ui,sans-serif}.grid{stroke:#ddd}
+pre{overflow-x:auto;font-size:.8rem;background:#f4f6f4;padding:.5rem;margin:.3rem 0}
+.bad{border-left:.4rem solid #b71c1c;background:#fdecea;padding:.3rem .7rem}
+@media(max-width:32rem){svg{font-size:21px}pre{font-size:.62rem}}"""
 
 
 def page(run: Run, earlier: Sequence[Run] = ()) -> str:
@@ -26,28 +28,39 @@ def page(run: Run, earlier: Sequence[Run] = ()) -> str:
     plots = [text for text in (curve(run, earlier), deep(run, earlier)) if text]
     word = "a request failed" if run.failed else "below the gate" if run.slow else ""
     bad = f'<p class="bad">{html.escape(word)}: see below</p>' if word else ""
-    body = html.escape("\n".join(bench_text.lines(run)))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>sparkwright bench</title><style>{STYLE}</style></head><body>"
         f"<h1>{html.escape(head)}</h1><p>{run.at}, asked from {html.escape(run.place)}</p>"
-        f"{bad}{''.join(plots)}<pre>{body}</pre></body></html>\n"
+        f"{bad}{''.join(plots)}{body(bench_text.lines(run))}</body></html>\n"
     )
+
+
+def body(lines: Sequence[str]) -> str:
+    """Prose as paragraphs, that wrap; tables as they are."""
+    parts = []
+    for table, some in itertools.groupby(lines, lambda line: line.startswith("  ")):
+        texts = [html.escape(line) for line in some]
+        block = "\n".join(texts)
+        parts.append(f"<pre>{block}</pre>" if table else "".join(f"<p>{t}</p>" for t in texts))
+    return "".join(parts)
 
 
 def curve(run: Run, earlier: Sequence[Run]) -> str:
     """Throughput of all against the time that each waits for a token; empty without figures."""
     lines = [Line(name, points) for name, points in
-             ((_name(one, run), _curve(one)) for one in (run, *earlier)) if points]  # fmt: skip
+             ((_name(one, run), _curve(one, one is run)) for one in (run, *earlier))
+             if points]  # fmt: skip
     if not lines:
         return ""
     across = "TPOT p50, ms: what each user waits for a token"
     return plot("Throughput against latency; a number is users", across, "tok/s of all", lines)
 
 
-def _curve(run: Run) -> tuple[tuple[float, float, str], ...]:
-    return tuple((level.tpot[0] * 1000, level.throughput, str(level.users))
+def _curve(run: Run, labelled: bool) -> tuple[tuple[float, float, str], ...]:
+    """Labels of an earlier run would cover those of this one."""
+    return tuple((level.tpot[0] * 1000, level.throughput, str(level.users) if labelled else "")
                  for level in run.levels if level.tpot)  # fmt: skip
 
 
@@ -55,14 +68,14 @@ def deep(run: Run, earlier: Sequence[Run]) -> str:
     """Decoding of one user against the length of the prompt; empty without figures."""
     lines = []
     for one in (run, *earlier):
-        found = tuple((float(d.tokens), d.decode, f"{d.decode:.0f}")
+        found = tuple((float(d.tokens), d.decode, f"{d.decode:.0f}" if one is run else "")
                       for d in one.depths if d.decode)  # fmt: skip
         if found:
             lines.append(Line(_name(one, run), found))
     roof = tuple((float(d.tokens), d.roof, "") for d in run.depths if d.roof)
     shares = [d.share for d in run.depths if d.share]
     if roof and lines and max(shares, default=0) > 0.05:
-        lines.append(Line("roof of the bandwidth", roof, dashed=True))
+        lines.append(Line("roof", roof, dashed=True))
     if not lines:
         return ""
     return plot("Decoding of one user against depth", "tokens in the context", "tok/s", lines)

@@ -103,7 +103,7 @@ def run_of(
     wanted = bench_roof.gate_for(subject.bandwidth, gate)
     known = model is not None and bool(model.tensors)
     at = time.gmtime(now)
-    return Run(
+    made = Run(
         id=f"{time.strftime('%Y%m%d-%H%M%S', at)}-{uuid.uuid4().hex[:4]}",
         at=time.strftime("%Y-%m-%dT%H:%M:%SZ", at),
         recipe=subject.recipe,
@@ -120,11 +120,12 @@ def run_of(
         read_gb=read_per_token(model.tensors, model.shape) / 1e9 if model and known else None,
         gate=wanted if known else None,
         references=bench_roof.references(subject.repo, subject.engine),
-        causes=bench_roof.causes(
-            subject.recipe, subject.engine, subject.flags, subject.machine
-        ),
         notes=subject.notes,
-    )  # fmt: skip
+    )
+    if not made.slow:
+        return made
+    found = bench_roof.causes(subject.recipe, subject.engine, subject.flags, subject.machine)
+    return replace(made, causes=found)
 
 
 def settings(subject: Subject, asked: Asked) -> dict[str, Any]:

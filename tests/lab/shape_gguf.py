@@ -45,6 +45,10 @@ class Shape:
     vocab: int = 201088
 
 
+# For a try without a GPU: every kind of tensor, and nothing to wait for.
+TINY = Shape(layers=2, hidden=288, heads=4, kv_heads=2, experts=8, wide=288, vocab=2048)
+
+
 def tensors(shape: Shape) -> list[tuple[str, tuple[int, ...], tuple[int, int, int]]]:
     """Name, dimensions (the fastest first) and type of every tensor."""
     hidden, wide, many = shape.hidden, shape.wide, shape.experts

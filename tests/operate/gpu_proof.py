@@ -38,7 +38,7 @@ def options() -> argparse.Namespace:
     made.add_argument("--backend", choices=("cuda", "cpu"), default="cuda")
     made.add_argument("--architecture", default="90", help="CUDA architecture; 90 is H100 and H200")
     made.add_argument("--layers", type=int, default=36, help="1.7 GB each; 36 is the whole model")
-    made.add_argument("--experts", type=int, default=128, help="fewer for a try without a GPU")
+    made.add_argument("--tiny", action="store_true", help="a few MB, to try this without a GPU")
     made.add_argument("--bandwidth", type=float, required=True, help="GB/s of the GPU's memory")
     made.add_argument("--work", type=Path, default=PROJECT / "build/gpu-proof")
     made.add_argument("--model-dir", type=Path, help="default: --work; /dev/shm when disk is short")
@@ -97,13 +97,14 @@ def build(asked: argparse.Namespace) -> Path:
 
 def model(asked: argparse.Namespace) -> Path:
     """The generated weights."""
-    from tests.lab.shape_gguf import Shape, write
+    from tests.lab.shape_gguf import TINY, Shape, write
 
-    place = (asked.model_dir or asked.work) / f"shape-{asked.layers}-{asked.experts}.gguf"
+    shape = TINY if asked.tiny else Shape(layers=asked.layers)
+    place = (asked.model_dir or asked.work) / f"shape-{shape.layers}-{shape.hidden}.gguf"
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
-        size = write(place, Shape(layers=asked.layers, experts=asked.experts))
+        size = write(place, shape)
         print(f"{place}: {size:,} bytes in {time.monotonic() - started:.0f} s", file=sys.stderr)
     return Path(place)
 
@@ -182,6 +183,8 @@ def engine_alone(asked: argparse.Namespace, binary: Path, weights: Path) -> dict
 def main() -> int:
     """All steps; the last line is one JSON object."""
     asked = options()
+    # Whoever ends this politely, as timeout does, ends the server with it.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(f"ended by signal {number}"))
     sys.path[:0] = [str(PROJECT)]
     sys.path += [str(path) for path in (PROJECT / ".venv/lib").glob("python3*/site-packages")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)

@@ -259,7 +259,7 @@ def test_the_page_needs_nothing_else_and_its_plots_are_well_formed(tmp_path: Pat
     text = bench_html.page(run(recipe="<r>"), [run(id="20261129-000000-cccc")])
     plots = re.findall(r"<svg.*?</svg>", text)
     assert len(plots) == 2
-    assert [len(ET.fromstring(plot).findall(".//{*}circle")) for plot in plots] == [4, 2]  # noqa: S314 - our own text
+    assert [len(ET.fromstring(plot).findall(".//{*}circle")) for plot in plots] == [4, 3]  # noqa: S314 - our own text
     assert "<h1>&lt;r&gt; on spark-1</h1>" in text
     assert not re.search(r"\b(src|href)=", text)
 
