@@ -12,6 +12,7 @@ from tasks import (
     base,
     container,
     cuda,
+    fabric,
     llama_cpp,
     preflight,
     retired,
@@ -26,6 +27,7 @@ data = host.data.dict()
 preflight.check()  # all machines, before anything is prepared
 artifacts.bring(data=data)  # before base: its packages are in the bundle
 base.install(data=data)
+fabric.join(data=data)  # before everything that goes from machine to machine
 cuda.install(data=data)  # before llama.cpp: cmake is told this nvcc
 llama_cpp.install(data=data)
 vllm.install(data=data)

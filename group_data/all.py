@@ -59,6 +59,17 @@ weights_stall_s = 300  # no new byte for this long: the transfer is killed and t
 weights_adopt_dirs: list[str] = []  # directories with files from earlier hand downloads
 ollama_url = "http://127.0.0.1:11434"  # asked to unload its models before a start
 
+# --- Several sparks -----------------------------------------------------------------------------
+fabric_speed_mbps = 200000  # of each half's link (NVIDIA's playbook); 0: any will do
+# How long a change of the fabric's network waits for a fresh login before the machine takes it
+# back; netplan's own `netplan try` waits 120 s (netplan-try(8)), our laptop logs in by itself.
+fabric_confirm_s = 60
+# GB/s over both halves that `sparkwright verify --bandwidth` wants: NVIDIA's bar for two Sparks
+# (spark_cluster_setup).
+fabric_pass_gb_s = 21.875
+# Of a cluster's versions (driver, kernel, python, torch, vllm, ray) those that may differ.
+cluster_may_differ: list[str] = []
+
 # --- pyinfra -------------------------------------------------------------------------------------
 _sudo = True  # every command; sparks.yaml may name a password (sudo)
 # TCP_NODELAY and keepalive: sparkwright/ssh_transport.py.

@@ -26,6 +26,8 @@ def parser() -> argparse.ArgumentParser:
     made = status_parser("verify", "Ask, compare and check what runs. Restarts nothing.")
     made.epilog, made.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
     made.add_argument("--deep", action="store_true", help="hash every byte of the weights again")
+    made.add_argument("--bandwidth", action="store_true",
+                      help="also measure between members of clusters, at most 4 GB")  # fmt: skip
     made.add_argument("--html", type=Path, metavar="FILE", help="also write one page")
     made.set_defaults(timeout=900.0)  # questions, and 65 GB to hash
     return made
@@ -38,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
 
     from sparkwright import verify_checks, verify_text
 
-    made, now = run(fleet, options.deep), time.time()
+    made, now = run(fleet, options.deep, options.bandwidth), time.time()
     if options.html:
         options.html.write_text(verify_text.page(made, now))
     if options.json:
@@ -48,12 +50,13 @@ def main(argv: Sequence[str]) -> int:
     return verify_checks.code(made)
 
 
-def run(fleet: Fleet, deep: bool) -> list[Check]:
+def run(fleet: Fleet, deep: bool, bandwidth: bool = False) -> list[Check]:
     """Every check of every machine, and between them."""
-    from sparkwright import verify_checks
+    from sparkwright import cli_verify_fabric, verify_checks
 
     machines, made, answers = proved(fleet, deep)
-    return [*made, *verify_checks.across(machines, answers)]
+    linked = cli_verify_fabric.checks(fleet, {row.name: row for row in machines}, bandwidth)
+    return [*made, *linked, *verify_checks.across(machines, answers)]
 
 
 def proved(fleet: Fleet, deep: bool) -> tuple[list[MachineRow], list[Check], list[Answer]]:

@@ -8,11 +8,12 @@ from typing import Any
 
 import gevent
 from gevent.event import AsyncResult
+from pyinfra import logger
 from pyinfra.api import DeployError, FactBase
 from pyinfra.api.facts import get_fact
 from pyinfra.context import ctx_host
 
-from sparkwright import preflight, preflight_docker, preflight_seen, report
+from sparkwright import preflight, preflight_docker, preflight_fabric, preflight_seen, report
 from sparkwright.errors import Problem, Problems, SparkwrightError
 from sparkwright.facts import Machine
 from sparkwright.resources import quote
@@ -69,12 +70,17 @@ def check_fleet(state: Any, artifact_problems: Any) -> None:
 
 def _report(state: Any, artifact_problems: Any) -> str:
     hosts = sorted(state.inventory.get_active_hosts(), key=lambda h: h.name)
-    jobs = [gevent.spawn(_guarded, state, host, artifact_problems) for host in hosts]
+    together = preflight_fabric.Together()
+    jobs = [gevent.spawn(_guarded, state, host, artifact_problems, together) for host in hosts]
     gevent.joinall(jobs)
     found = [(host, job.value or ()) for host, job in zip(hosts, jobs, strict=True)]
+    found.append(("fleet", together.problems()))
     for host, lines in found:
         for line in lines:
             report.record("problem", host, line)
+    for line in together.notes():
+        report.record("note", "fleet", line)
+        logger.info(line)
     unique = list(dict.fromkeys(line for _, lines in found for line in lines))
     if not unique:
         return ""
@@ -88,10 +94,12 @@ def _report(state: Any, artifact_problems: Any) -> str:
     )
 
 
-def _guarded(state: Any, host: Any, artifact_problems: Any) -> list[str]:
+def _guarded(
+    state: Any, host: Any, artifact_problems: Any, together: preflight_fabric.Together
+) -> list[str]:
     try:
         with ctx_host.use(host):
-            found = _problems(state, host, artifact_problems)
+            found = _problems(state, host, artifact_problems, together)
     except SparkwrightError as error:
         found = str(error).splitlines()
     except Exception as error:  # one machine's trouble must not hide the others' problems
@@ -99,7 +107,9 @@ def _guarded(state: Any, host: Any, artifact_problems: Any) -> list[str]:
     return found
 
 
-def _problems(state: Any, host: Any, artifact_problems: Any) -> list[str]:
+def _problems(
+    state: Any, host: Any, artifact_problems: Any, together: preflight_fabric.Together
+) -> list[str]:
     data = data_of(host)
     recipes_of(data)
     fleet = Problems()
@@ -113,12 +123,18 @@ def _problems(state: Any, host: Any, artifact_problems: Any) -> list[str]:
         return [*lines, f"{host.name}: {barred}"]
     before = time.time()
     asked, docker = preflight_seen.probes(data, items), preflight_docker.probes(items)
-    states = _ask(state, host, [*asked, *docker])
+    network = preflight_fabric.probes(data)
+    states = _ask(state, host, [*network, *asked, *docker])
     if states is None:
         return [*lines, f"{host.name}: sudo: did not run as root; is the password right?"]
     middle = (before + time.time()) / 2
+    linked, states = states[: len(network)], states[len(network) :]
     seen, rest = preflight_seen.seen(states[: len(asked)], middle), states[len(asked) :]
     own = preflight.check(data, items, seen)
+    preflight_fabric.check(data, linked, own)
+    together.add(host.name, data, linked)
+    if note := preflight_fabric.local_name(data):
+        report.note(host, note)
     images = preflight_docker.needed(items, lock_of(data))
     preflight_docker.check(data, images, items, seen, rest, own)
     return [*lines, *[str(_at(host, problem)) for problem in own]]

@@ -10,10 +10,13 @@ from .host import cache_dir, made_beside, run, say
 from .sources import debian_lines
 
 # systemd-sysv to sshd: what LAB machines need to be machines. python3, sudo, curl, rsync, gpg,
-# procps, openssl and CA certificates: what Ubuntu 24.04 (DGX OS) has on a fresh Spark as well.
+# procps, openssl, CA certificates, netplan and ping: what Ubuntu 24.04 (DGX OS) has on a fresh
+# Spark as well. netplan's backend is systemd-networkd here and NetworkManager there; without a
+# file of netplan's it does not run, and the lab itself configures eth0.
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "libpam-systemd", "openssh-server", "sudo", "iproute2",
-    "procps", "python3", "ca-certificates", "curl", "rsync", "gpg", "openssl",
+    "procps", "python3", "ca-certificates", "curl", "rsync", "gpg", "openssl", "netplan.io",
+    "iputils-ping",
 )  # fmt: skip
 USERS = {"spark": "NOPASSWD:ALL", "sparkpw": "ALL"}
 PASSWORD = "lab-password"
@@ -21,7 +24,7 @@ FILES = Path(__file__).with_name("machine_files")
 # Timers that would hold apt's lock or write at a moment of their own; what serves no test.
 MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer",
-    "e2scrub_all.timer", "getty@.service", "console-getty.service", "systemd-networkd.service",
+    "e2scrub_all.timer", "getty@.service", "console-getty.service",
     "systemd-modules-load.service", "systemd-binfmt.service", "systemd-timesyncd.service",
 )  # fmt: skip
 SETUP = """
@@ -76,6 +79,9 @@ def _configure(root: Path) -> None:
     library.mkdir(parents=True)
     (library / "private-sysctl").write_bytes((FILES / "private-sysctl").read_bytes())
     (library / "private-sysctl").chmod(0o755)
+    udevadm = root / "usr/local/sbin/udevadm"
+    udevadm.write_bytes((FILES / "fake_udevadm").read_bytes())
+    udevadm.chmod(0o755)
     unit = root / "etc/systemd/system/private-sysctl.service"
     unit.write_bytes((FILES / "private-sysctl.service").read_bytes())
     for name in MASKED:

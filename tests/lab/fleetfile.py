@@ -31,6 +31,9 @@ SETTINGS: Mapping[str, object] = {
     "cuda_required": False,
     # The host's memory and disk are shared by all its machines, and the models are tiny.
     "memory_reserve_gib": 4,
+    # A veth says 10000 Mb/s whatever it carries, and Python over TCP moves less than RDMA.
+    "fabric_speed_mbps": 0,
+    "fabric_confirm_s": 20,
     "min_free_gib": 1,
     "llama_cpp_backend": "cpu",
     # -O0: a CPU build of llama-server takes 14.7 CPU-minutes at -O3 and 6 at -O0 (measured on two
@@ -57,6 +60,7 @@ def write_fleet(
     *,
     user: str = "spark",
     sudo_password_env: str | None = None,
+    clusters: Mapping[str, object] | None = None,
 ) -> Path:
     """Write `path` (a sparks.yaml) for the lab's machines, and the lock beside it.
 
@@ -65,6 +69,7 @@ def write_fleet(
     + per_machine: machine name -> settings of that machine alone
     + user: `spark`, or `sparkpw`, whose sudo asks for `lab-password`
     + sudo_password_env: the variable that will hold it
+    + clusters: what stands under `clusters`
     """
     lock = write_lock(lab, path.parent)
     sparks: dict[str, dict[str, object]] = {}
@@ -79,6 +84,7 @@ def write_fleet(
         "recipes": [str(RECIPES), str(PROJECT / "recipes")],
         "defaults": _defaults(lab, settings, user, sudo_password_env),
         "sparks": sparks,
+        **({"clusters": dict(clusters)} if clusters else {}),
     }
     path.write_text(yaml.safe_dump(fleet, sort_keys=False))
     return path

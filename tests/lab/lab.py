@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from . import docker_layer, docker_llama, runs
+from . import docker_layer, docker_llama, network, runs
 from . import keys as ssh_keys
 from .artifacts import Prepared, prepare
 from .fleetfile import write_fleet
@@ -52,6 +52,7 @@ class Lab:
         prepared: Prepared,
         binds: Sequence[Bind] = (),
         docker: Docker | None = None,
+        fabric: int = 0,
     ) -> None:
         self.record = record
         self.run_id = record.run_id
@@ -67,8 +68,9 @@ class Lab:
         shared = Bind(compiler_cache, "/var/cache/ccache", read_only=False)
         layer = docker.layer if docker else None
         self.setting = Setting(
-            record, self.keys, prepared.base, (shared, *binds), self._furnish, layer
+            record, self.keys, prepared.base, (shared, *binds), self._furnish, layer, fabric
         )
+        network.create_fabric(record, fabric)
 
     def _furnish(self, root: Path) -> None:
         key = self.prepared.debian.key.read_bytes()
@@ -95,11 +97,12 @@ class Lab:
         per_machine: Mapping[str, Mapping[str, object]] | None = None,
         user: str = "spark",
         sudo_password_env: str | None = None,
+        clusters: Mapping[str, object] | None = None,
     ) -> Path:
         """Write a sparks.yaml and the run's lock file beside it; see `fleetfile.write_fleet`."""
         return write_fleet(
             self, path, serve or {}, settings or {}, per_machine or {},
-            user=user, sudo_password_env=sudo_password_env,
+            user=user, sudo_password_env=sudo_password_env, clusters=clusters,
         )  # fmt: skip
 
     def stop(self) -> None:
@@ -115,17 +118,19 @@ def start_lab(
     name: str | None = None,
     binds: Sequence[Bind] = (),
     docker: bool = False,
+    fabric: int = 0,
 ) -> Iterator[Lab]:
     """A lab that ends with the block, whatever ends the block: an error, Ctrl-C, SIGTERM.
 
     + docker: machines have a real docker engine, and the upstream is its registry
+    + fabric: interfaces fab0, fab1 ... of each machine, half number n of all on a switch of its own
 
     **Raises**: `LabError` when the host lacks something, or a machine does not come up.
     """
     with signals_as_interrupt():
         record = None
         try:
-            record, lab = _open(name, binds, owned=True, docker=docker)
+            record, lab = _open(name, binds, owned=True, docker=docker, fabric=fabric)
             lab.add_machines(machines)
             yield lab
         finally:
@@ -147,7 +152,11 @@ def leave_up(machines: int, name: str | None) -> Lab:
 
 
 def _open(
-    name: str | None, binds: Sequence[Bind], owned: bool, docker: bool = False
+    name: str | None,
+    binds: Sequence[Bind],
+    owned: bool,
+    docker: bool = False,
+    fabric: int = 0,
 ) -> tuple[Record, Lab]:
     require()
     with locked(cache_dir() / "prepare.lock"):
@@ -155,7 +164,7 @@ def _open(
         engine = Docker.prepare(prepared) if docker else None
     record = runs.open_run(name, owned)
     try:
-        lab = Lab(record, prepared, binds, engine)
+        lab = Lab(record, prepared, binds, engine, fabric)
         lab.upstream.start()
     except BaseException:
         with uninterrupted():

@@ -46,6 +46,7 @@ class Machine:
     def create(self) -> None:
         """Plug the cable in and lay a fresh root."""
         network.plug_in(self.setting.record, self.index, self.address)
+        network.plug_fabric(self.setting.record, self.index, self.setting.fabric)
         record = self.setting.record
         record.cgroups += map(str, self.groups)
         record.save()
@@ -80,6 +81,7 @@ class Machine:
         if self.process:
             raise LabError(f"{self.name}: it is running already")
         self.home.joinpath("nspawn.pid").unlink(missing_ok=True)
+        network.power_on_fabric(self.setting.record, self.index, self.setting.fabric)
         # network: /proc/sys/net is this machine's own and may be written, the rest is the host's
         # (private-sysctl covers it inside).
         env = {
@@ -192,6 +194,14 @@ class Machine:
     def link_down(self) -> None:
         """Pull its cable."""
         network.set_cable(self.setting.record, self.index, "down")
+
+    def fabric_down(self, half: int) -> None:
+        """Pull half number `half` of its fabric cable."""
+        network.set_fabric_cable(self.setting.record, self.index, half, "down")
+
+    def fabric_up(self, half: int) -> None:
+        """Put that half back."""
+        network.set_fabric_cable(self.setting.record, self.index, half, "up")
 
     def link_up(self) -> None:
         """Put its cable back."""

@@ -8,6 +8,8 @@ import json
 from .host import LabError, run
 from .records import Record, load_all
 
+# What the switch carries: a Spark's ConnectX-7 takes 9000 and a little more.
+FABRIC_MTU = "9216"
 # 10.64.0.0/10 is rarely used by home and office networks; every /24 of it is tried.
 POOL = ipaddress.IPv4Network("10.64.0.0/10")
 
@@ -69,6 +71,55 @@ def plug_in(record: Record, index: int, machine_address: str) -> None:
     run(*inside, "address", "add", f"{machine_address}/24", "dev", "eth0")
     run(*inside, "link", "set", "lo", "up")
     run(*inside, "link", "set", "eth0", "up")
+
+
+def fabric_bridge(record: Record, half: int) -> str:
+    """The switch that carries half number `half` of every fabric cable."""
+    return f"swl{record.tag}f{half}"
+
+
+def create_fabric(record: Record, halves: int) -> None:
+    """A switch a half, apart from the machines' own network; no address of the host is on it."""
+    for half in range(halves):
+        bridge = fabric_bridge(record, half)
+        record.links.append(bridge)
+        record.save()
+        run("ip", "link", "add", bridge, "mtu", FABRIC_MTU, "type", "bridge")
+        run("ip", "link", "set", bridge, "up")
+
+
+def fabric_cable(record: Record, index: int, half: int) -> str:
+    """The host end of a machine's fabric cable: what tc shapes and `cut_fabric` pulls."""
+    return f"swl{record.tag}v{index}f{half}"
+
+
+def plug_fabric(record: Record, index: int, halves: int) -> None:
+    """Plug fab0, fab1 ... in: interfaces of the machine, one a half, with nothing configured."""
+    namespace = names(record, index)[0]
+    for half in range(halves):
+        cable = fabric_cable(record, index, half)
+        record.links.append(cable)
+        record.save()
+        run("ip", "link", "add", cable, "mtu", FABRIC_MTU, "type", "veth", "peer", "name",
+            f"fab{half}", "netns", namespace)  # fmt: skip
+        run("ip", "link", "set", cable, "master", fabric_bridge(record, half), "up")
+    power_on_fabric(record, index, halves)
+
+
+def power_on_fabric(record: Record, index: int, halves: int) -> None:
+    """Give the fabric's interfaces the state of a boot: up, 1500, no address.
+
+    A namespace outlives its machine; the interfaces of a real one forget everything at a reboot.
+    """
+    inside = ("ip", "-n", names(record, index)[0])
+    for half in range(halves):
+        run(*inside, "address", "flush", "dev", f"fab{half}")
+        run(*inside, "link", "set", f"fab{half}", "mtu", "1500", "up")
+
+
+def set_fabric_cable(record: Record, index: int, half: int, state: str) -> None:
+    """Pull one half of the machine's fabric cable ("down") or put it back ("up")."""
+    run("ip", "link", "set", fabric_cable(record, index, half), state)
 
 
 def set_cable(record: Record, index: int, state: str) -> None:

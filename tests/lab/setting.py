@@ -28,6 +28,7 @@ class Setting:
 
     + furnish: called with the root of each new machine, to write the upstream's address
     + layer: lies over the base; with one, machines get a disk for docker
+    + fabric: number of interfaces fab0, fab1 ... each on a switch of its own
     """
 
     record: Record
@@ -36,3 +37,4 @@ class Setting:
     binds: Sequence[Bind] = ()
     furnish: Callable[[Path], None] = lambda root: None
     layer: Path | None = None
+    fabric: int = 0

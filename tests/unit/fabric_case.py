@@ -58,7 +58,7 @@ def spark(up: tuple[int, ...] = (1,), **changes: Any) -> dict[str, Any]:
     return {
         "interfaces": found,
         "ssh": ["enP7s7"],
-        "tools": {"netplan": "/usr/sbin/netplan", "ping": "/usr/bin/ping", "ip": "/usr/sbin/ip"},
+        "tools": {"netplan": "/usr/sbin/netplan", "ping": "/usr/bin/ping", "ib_write_bw": ""},
         "trial": [],
         "versions": {"kernel": "6.14.0-1013-nvidia", "driver": "580.95.05"},
         "pings": [],

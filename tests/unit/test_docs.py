@@ -132,6 +132,7 @@ def test_names_with_an_underscore_are_settings_keys_or_modules(path: Path) -> No
         "key_file",
         "sarif_file",
         "require_serial",
+        "ib_write_bw",
     }
     assert named - known_words() - elsewhere == set()
 

@@ -124,7 +124,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
          "sparkwright writes a file of its own"],
     ),
     "no netplan": (
-        {**lab(), "tools": {"netplan": "", "ping": "", "ip": "/sbin/ip"}}, NAMED,
+        {**lab(), "tools": {"netplan": "", "ping": "", "ib_write_bw": ""}}, NAMED,
         ["fabric: netplan is not installed; sudo apt-get install netplan.io",
          "fabric: ping is not installed; sudo apt-get install iputils-ping"],
     ),

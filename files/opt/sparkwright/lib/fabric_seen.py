@@ -24,6 +24,7 @@ from typing import Any
 
 NETPLAN = ("run/netplan", "etc/netplan", "usr/lib/netplan", "lib/netplan")
 # Distributions whose versions must agree in a group that computes together.
+TOOLS = ("netplan", "ping", "ib_write_bw")
 PACKAGES = ("torch", "vllm", "ray", "nvidia_nccl_cu12", "nvidia_nccl_cu13")
 
 
@@ -185,7 +186,7 @@ def seen(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "interfaces": interfaces(root / "sys", addresses, lambda n, m: claimed(files, n, m)),
         "ssh": way_in(ssh_connection(os.getpid()), addresses),
-        "tools": {tool: shutil.which(tool) or "" for tool in ("netplan", "ping", "ip")},
+        "tools": {tool: shutil.which(tool) or "" for tool in TOOLS},
         "trial": [str(p) for p in Path("/run/netplan").glob(Path(spec.get("ours", "-")).name)],
         "versions": versions(Path(spec["venvs"]) if spec.get("venvs") else None),
         "pings": [[*words, answer] for words, answer in zip(pings, answers, strict=True)],

@@ -1,0 +1,99 @@
+"""Interfaces as the kernel has them: remembered before a change, and put back after a bad one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+# netplan waits for its backend (netplan-apply(8)); our choice.
+NETPLAN_S = 90
+
+
+class Failed(Exception):
+    """The trial did not pass; the message says why."""
+
+
+def run(*argv: str) -> str:
+    """Output of a command. Raises Failed with its last line."""
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=NETPLAN_S,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{' '.join(argv)}: not done within {NETPLAN_S} s") from None
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+        raise Failed(f"{' '.join(argv)}: {lines[-1]}")
+    return done.stdout
+
+
+def attempt(*argv: str) -> None:
+    """A command of the way back: one that fails is told, and the next is tried."""
+    try:
+        run(*argv)
+    except Failed as error:
+        print(error, file=sys.stderr)
+
+
+def links() -> dict[str, Any]:
+    """MTU, state and addresses of every interface; link-local ones are the kernel's."""
+    return {
+        link["ifname"]: {
+            "mtu": link["mtu"],
+            "on": "UP" in link["flags"],
+            "addresses": [
+                f"{a['local']}/{a['prefixlen']}"
+                for a in link.get("addr_info", [])
+                if a["scope"] != "link"
+            ],
+        }
+        for link in json.loads(run("ip", "-json", "address"))
+    }
+
+
+def remember(names: Iterable[str]) -> dict[str, Any]:
+    """What interfaces have now, with their routes."""
+    now = links()
+    return {
+        name: {**now[name], "routes": run("ip", "route", "show", "dev", name).splitlines()}
+        for name in sorted(set(names))
+        if name in now
+    }
+
+
+def restore(before: dict[str, Any]) -> None:
+    """Give interfaces back what they had."""
+    now = links()
+    for name, was in before.items():
+        have = now.get(name, {"mtu": 0, "on": False, "addresses": []})
+        if have["mtu"] != was["mtu"]:
+            attempt("ip", "link", "set", name, "mtu", str(was["mtu"]))
+        if have["on"] != was["on"]:
+            attempt("ip", "link", "set", name, "up" if was["on"] else "down")
+        for address in was["addresses"]:
+            if address not in have["addresses"]:
+                attempt("ip", "address", "replace", address, "dev", name)
+        for address in have["addresses"]:
+            if address not in was["addresses"]:
+                attempt("ip", "address", "delete", address, "dev", name)
+        for route in was["routes"] if was["on"] else ():
+            words = [word for word in route.split() if word != "linkdown"]
+            attempt("ip", "route", "replace", *words, "dev", name)
+
+
+def tidy(wanted: Sequence[Sequence[Any]], dropped: Iterable[str]) -> None:
+    """Take IPv4 addresses away that the fabric's interfaces should not have, or others have.
+
+    + dropped: interfaces that our file named until now
+    """
+    home = {address: name for name, address, _ in wanted}
+    ours = {*home.values(), *dropped}
+    for name, have in links().items():
+        for address in have["addresses"]:
+            stays = home.get(address, "" if name in ours and ":" not in address else name)
+            if stays != name:
+                run("ip", "address", "delete", address, "dev", name)
