@@ -57,6 +57,7 @@ container_gpus = "auto"
 packages_extra: list[str] = []  # more packages, from the machine's own apt sources
 weights_stall_s = 300  # no new byte for this long: the transfer is killed and tried without xet
 weights_adopt_dirs: list[str] = []  # directories with files from earlier hand downloads
+weights_pinned: list[str] = []  # repositories, or repository@commit, that no prune removes
 ollama_url = "http://127.0.0.1:11434"  # asked to unload its models before a start
 
 # --- Several sparks -----------------------------------------------------------------------------

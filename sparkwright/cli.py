@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "report": "collect what a bug report needs, without secrets, serial numbers and addresses",
     "status": "show what runs where, and whether it is what is wanted (exit 0, 1 no, 2 unknown)",
     "verify": "prove again what runs: questions, log, weights (exit 0, 1 wrong, 2 unknown)",
+    "weights": "list, prove, repair and prune the weights on the machines",
 }
 
 

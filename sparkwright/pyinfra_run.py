@@ -40,16 +40,18 @@ class Outcome:
         return [row for place, row in enumerate(rows) if row not in rows[:place]]
 
 
-def run(words: Sequence[str], quiet: bool, inventory: str = "inventory.py") -> Outcome:
+def run(
+    words: Sequence[str], quiet: bool, inventory: str = "inventory.py", deploy: str = "deploy.py"
+) -> Outcome:
     """
-    `pyinfra INVENTORY deploy.py --json WORDS` in the project's directory.
+    `pyinfra INVENTORY DEPLOY --json WORDS` in the project's directory.
 
     + words: further arguments (--dry, -y, --limit NAME)
     + quiet: keep its log from the terminal
     """
 
     program = Path(sys.executable).with_name("pyinfra")
-    argv = [str(program), inventory, "deploy.py", "--json", *words]
+    argv = [str(program), inventory, deploy, "--json", *words]
     with tempfile.TemporaryDirectory() as place:
         notes = Path(place) / "findings"
         notes.touch(mode=0o600)
