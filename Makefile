@@ -9,7 +9,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh' -not -path 'test
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases
+.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases cli-docs
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -74,6 +74,9 @@ drift: lab-host setup ## damage converged machines in every way we know; each is
 
 kills: lab-host setup ## kill first converges at random moments, fill disks; one run mends each
 	@$(PYTHON) -m tests.kills $(ARGS) </dev/null
+
+cli-docs: ## docs/cli.md, made from the commands' own options
+	@$(PYTHON) -m sparkwright.cli_page >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
 
 lint-cases: ## every case of `sparkwright lint`, and the files that it must not block
 	@$(PYTHON) -m tests.lint </dev/null

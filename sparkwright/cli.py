@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 
+from sparkwright import completion
 from sparkwright.errors import SparkwrightError
 
 # name -> what it does; the module is sparkwright/cli_<name>.py.
@@ -16,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "bench": "measure what runs beside its roof (exit 0 measured, 1 slow or failed)",
     "bundle": "fill a directory with everything that an air gap needs, or verify one",
     "check": "say what differs, change nothing (exit 0 in sync, 1 drift, 2 error)",
+    "completion": "print what bash, zsh or fish needs to complete these commands",
     "converge": "make the machines be as the fleet file says",
     "doctor": "search logs and machines for causes that are known (exit 0 none, 1 some)",
     "fit": "say whether a recipe fits a machine, and for how many users (exit 0 yes, 1 no)",
@@ -34,6 +37,8 @@ INTERRUPTED = 130  # as shells say it: 128 + SIGINT
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Dispatch to a command; a problem of the user's files is one message and exit 2."""
+    if completion.ASKED in os.environ:
+        completion.answer(COMMANDS)
     words = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="sparkwright", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

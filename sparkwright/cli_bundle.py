@@ -20,10 +20,11 @@ from sparkwright.bundle_verify import verify
 from sparkwright.bundle_work import DOWNLOADS
 from sparkwright.errors import SparkwrightError
 
-EPILOG = (
-    "`sparkwright bundle verify DIR` proves without a network that the bundle is whole and right. "
-    "HF_TOKEN, HF_ENDPOINT, HTTPS_PROXY and uv's own settings are respected."
-)
+EPILOG = """`sparkwright bundle verify DIR` proves without a network that the bundle is whole and
+right. HF_TOKEN, HF_ENDPOINT, HTTPS_PROXY and uv's own settings are respected.
+
+exit code: 0 the bundle is whole, 1 something is missing or wrong, 2 a file of yours is wrong
+example: sparkwright bundle /media/disk/bundle --for spark-1"""
 INTERRUPTED = 130
 
 
@@ -36,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     """
     words = list(argv)
     verifying = words[:1] == ["verify"]
-    options = _parser(verifying).parse_args(words[verifying:])
+    options = parser(verifying).parse_args(words[verifying:])
     only = {name for text in options.only for name in text.split(",") if name}
     inputs = read_inputs(fleet_path(options.fleet), only)
     key = inputs.fleet.path.parent / NAME
@@ -47,20 +48,29 @@ def main(argv: Sequence[str]) -> int:
     return _fill(options, inputs, key)
 
 
-def _parser(verifying: bool) -> argparse.ArgumentParser:
+def parser(verifying: bool = False) -> argparse.ArgumentParser:
+    """The options.
+
+    + verifying: those of `sparkwright bundle verify`
+    """
     name = "sparkwright bundle verify" if verifying else "sparkwright bundle"
-    parser = argparse.ArgumentParser(prog=name, description=__doc__, epilog=EPILOG)
-    parser.add_argument("directory", type=Path, metavar="DIR")
-    parser.add_argument("--for", dest="only", action="append", default=[], metavar="SPARK,…",
+    made = argparse.ArgumentParser(
+        prog=name,
+        description="Everything that the fleet can need, as one directory to carry.",
+        epilog=EPILOG.replace("bundle /", "bundle verify /") if verifying else EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("directory", type=Path, metavar="DIR")
+    made.add_argument("--for", dest="only", action="append", default=[], metavar="SPARK,…",
                         help="these sparks alone; default: all")  # fmt: skip
-    parser.add_argument("--fleet", type=Path, help="the fleet file; default: sparks.yaml")
+    made.add_argument("--fleet", type=Path, help="the fleet file; default: sparks.yaml")
     if verifying:
-        parser.add_argument("--fast", action="store_true",
+        made.add_argument("--fast", action="store_true",
                             help="believe the stamps of the last run")  # fmt: skip
     else:
-        parser.add_argument("--deep", action="store_true", help="hash every byte that is there")
-        parser.add_argument("--jobs", type=int, default=DOWNLOADS, help="downloads at once")
-    return parser
+        made.add_argument("--deep", action="store_true", help="hash every byte that is there")
+        made.add_argument("--jobs", type=int, default=DOWNLOADS, help="downloads at once")
+    return made
 
 
 def _fill(options: argparse.Namespace, inputs: Inputs, key: Path) -> int:

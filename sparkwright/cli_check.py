@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from sparkwright import pyinfra_run
+from sparkwright.errors import SparkwrightError
 from sparkwright.pyinfra_run import Outcome
 
 IN_SYNC, DRIFT, ERROR = 0, 1, 2
+EPILOG = """exit code: 0 in sync, 1 something differs, 2 it could not be judged
+example: sparkwright check --json --prometheus /var/lib/node_exporter/sparkwright.prom"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    text = "What would a converge change? Nothing is changed."
+    made = pyinfra_run.parser("check", text, EPILOG)
+    made.add_argument("--prometheus", type=Path, metavar="FILE",
+                      help="also leave the result for Prometheus' textfile collector")  # fmt: skip
+    return made
 
 
 def verdict(outcome: Outcome) -> int:
@@ -35,8 +49,18 @@ def lines(outcome: Outcome, code: int) -> list[str]:
 
 def main(argv: Sequence[str]) -> int:
     """Run the deploy without executing it and say what differs."""
-    parser = pyinfra_run.parser("check", __doc__ or "")
-    options = parser.parse_args(list(argv))
+    options = parser().parse_args(list(argv))
+    try:
+        return _check(options)
+    except SparkwrightError:
+        if options.prometheus:
+            from sparkwright import drift_check
+
+            drift_check.nothing(options.prometheus)
+        raise
+
+
+def _check(options: argparse.Namespace) -> int:
     pyinfra_run.check_limits(options)
     outcome = pyinfra_run.run(
         ["--dry", *pyinfra_run.words(options)], quiet=True, inventory=options.inventory
@@ -58,4 +82,8 @@ def main(argv: Sequence[str]) -> int:
         )
     else:
         print("\n".join(lines(outcome, code)), file=sys.stderr if code == ERROR else sys.stdout)
+    if options.prometheus:
+        from sparkwright import drift_check
+
+        drift_check.leave(options.prometheus, options, outcome, verdict)
     return code

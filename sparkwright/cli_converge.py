@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 
-from sparkwright import pyinfra_run
+from sparkwright import pyinfra_run, summary
 from sparkwright.pyinfra_run import Outcome
+
+EPILOG = """exit code: 0 the machines are as wanted, 2 something went wrong
+example: sparkwright converge --limit spark-1"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    text = "Make the machines be as the fleet file says, then say what happened."
+    return pyinfra_run.parser("converge", text, EPILOG)
 
 
 def changed(outcome: Outcome) -> int:
@@ -23,7 +33,7 @@ def failed(outcome: Outcome) -> bool:
 
 def main(argv: Sequence[str]) -> int:
     """Converge, then say in a few lines what happened; exit 0 or 2."""
-    options = pyinfra_run.parser("converge", __doc__ or "").parse_args(list(argv))
+    options = parser().parse_args(list(argv))
     pyinfra_run.check_limits(options)
     outcome = pyinfra_run.run(
         ["-y", *pyinfra_run.words(options)], quiet=options.json, inventory=options.inventory
@@ -36,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
                     "changed": count,
                     "failed": bad,
                     "changes": outcome.of("changed"),
+                    "started": outcome.of("started"),
                     "accepted": outcome.of("accepted"),
+                    "endpoints": outcome.of("endpoint"),
                     "problems": outcome.of("problem"),
                     "log": outcome.log if bad else "",
                 },
@@ -44,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
             )
         )
         return 2 if bad else 0
-    for row in outcome.of("accepted"):
-        print(f"{row['host']}: {row['what']} answered its question")
+    for line in summary.lines(outcome.findings):
+        print(line)
     # A line about the lock is every machine's; once is enough.
     for what in dict.fromkeys(row["what"] for row in outcome.of("problem") if bad):
         print(what)

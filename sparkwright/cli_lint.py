@@ -18,7 +18,8 @@ from sparkwright.lint.run import Report, lint
 EPILOG = """exit code: 0 clean, 1 a BLOCK (with --strict a WARN too), 2 a file cannot be linted
 BLOCK: it will not start, runs something else than written, or can wedge the machine
 WARN: it runs as written now, and costs or breaks something later; NOTE: worth knowing
-rules: docs/lint.md"""
+rules: docs/lint.md
+example: sparkwright lint --for vllm==0.33.0 llm-gpt-oss-120b.service"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,7 +41,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--kind", choices=[str(kind) for kind in Kind], help="what the files are")
     made.add_argument("--strict", action="store_true", help="exit 1 for a WARN too")
     made.add_argument("--ignore-unknown", action="store_true", help="pass over files of no kind")
-    made.add_argument("--format", choices=("text", "json", "sarif"), default="text")
+    made.add_argument("--format", choices=("text", "json", "sarif"), default="text",
+                      help="default: text; sarif is for code scanning")  # fmt: skip
     return made
 
 

@@ -25,11 +25,12 @@ from sparkwright.registry import Registry
 from sparkwright.wheel_index import page
 from sparkwright.wheel_resolve import Tools, resolve_wheels
 
-DESCRIPTION = (
-    "Resolve branches of Hub repositories to commits and file lists, and fill in sizes and "
-    "hashes that the lock file lacks. What is known stays, unless --update is given. "
-    "HF_TOKEN and HF_ENDPOINT are respected."
-)
+DESCRIPTION = """Resolve branches of Hub repositories to commits and file lists, and fill in sizes
+and hashes that the lock file lacks. What is known stays, unless --update is given. HF_TOKEN and
+HF_ENDPOINT are respected."""
+EPILOG = """exit code: 0 the lock is complete, 1 something could not be had (the rest is written),
+2 a file of yours is wrong and nothing was asked
+example: sparkwright lock --check --fleet sparks.yaml"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,21 +39,7 @@ def main(argv: Sequence[str]) -> int:
     Exit codes: 0 the lock is complete, 1 something could not be had (the rest is written),
     2 a file of the user is wrong and nothing was asked.
     """
-    parser = argparse.ArgumentParser(prog="sparkwright lock", description=DESCRIPTION)
-    parser.add_argument("--file", type=Path, help="the lock file; default: the fleet's own, "
-                        "without a fleet the project's artifacts.lock.yaml")  # fmt: skip
-    parser.add_argument("--fleet", type=Path, help="a sparks.yaml that names recipes and lock")
-    parser.add_argument("--update", action="store_true", help="ask again what branches mean")
-    parser.add_argument("--wheels", action="append", default=[], metavar="PROFILE",
-                        help="resolve a vLLM wheel set anew (needs uv)")  # fmt: skip
-    parser.add_argument("--debs", action="append", default=[], metavar="SPARK",
-                        help="resolve the Debian packages anew, for a bundle: with the sources of "
-                        "this spark, or of a directory or .tgz of one (needs apt)")  # fmt: skip
-    parser.add_argument("--check", action="store_true",
-                        help="does the lock cover the recipes? Exit 1 when not")  # fmt: skip
-    parser.add_argument("--outdated", action="store_true", help="is it what upstream has and what "
-                        "runs? Exit 1 when not, 2 when that could not be asked")  # fmt: skip
-    options = parser.parse_args(list(argv))
+    options = parser().parse_args(list(argv))
     try:
         path, directories = _places(options.file, options.fleet)
         if options.check or options.outdated:
@@ -65,6 +52,30 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
     return 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="sparkwright lock",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--file", type=Path, help="the lock file; default: the fleet's own, "
+                        "without a fleet the project's artifacts.lock.yaml")  # fmt: skip
+    made.add_argument("--fleet", type=Path, help="a sparks.yaml that names recipes and lock")
+    made.add_argument("--update", action="store_true", help="ask again what branches mean")
+    made.add_argument("--wheels", action="append", default=[], metavar="PROFILE",
+                        help="resolve a vLLM wheel set anew (needs uv)")  # fmt: skip
+    made.add_argument("--debs", action="append", default=[], metavar="SPARK",
+                        help="resolve the Debian packages anew, for a bundle: with the sources of "
+                        "this spark, or of a directory or .tgz of one (needs apt)")  # fmt: skip
+    made.add_argument("--check", action="store_true",
+                        help="does the lock cover the recipes? Exit 1 when not")  # fmt: skip
+    made.add_argument("--outdated", action="store_true", help="is it what upstream has and what "
+                        "runs? Exit 1 when not, 2 when that could not be asked")  # fmt: skip
+    return made
 
 
 def _places(file: Path | None, fleet: Path | None) -> tuple[Path, tuple[Path, ...]]:

@@ -15,7 +15,7 @@ from sparkwright.cli_status import parser as status_parser
 from sparkwright.errors import SparkwrightError
 
 EPILOG = """exit code: 0 lines were shown, 1 there were none, 2 a machine could not be asked
-example: sparkwright logs gpt-oss-120b --limit spark-1 --since -1h"""
+example: sparkwright logs gpt-oss-120b --limit spark-1 --since=-1h"""
 POLL_S = 1.0
 # llama.cpp's log: minutes.seconds.milli.micro, then the level (common/log.cpp).
 _LLAMA = re.compile(r"^\d+\.\d+\.\d+\.\d+ E ")
@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("recipes", nargs="*", metavar="RECIPE", help="default: all that are served")
     made.add_argument("-n", "--lines", type=int, default=50, metavar="N",
                       help="of each unit; default 50")  # fmt: skip
-    made.add_argument("--since", metavar="WHEN", help="as journalctl reads it: -1h, yesterday, …")
+    made.add_argument(
+        "--since", metavar="WHEN", help="as journalctl reads it: --since=-1h, --since yesterday, …"
+    )
     made.add_argument("--boot", type=int, metavar="B",
                       help="-1: the boot before this one, the only witness of a wedge")  # fmt: skip
     made.add_argument("--causes", action="store_true",

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from sparkwright.status_ask import Fleet
     from sparkwright.status_rows import MachineRow
 
+NAME, TEXT = "status", "What runs where, and whether it is what the fleet file says."
 EPILOG = """exit code: 0 all runs as wanted and has answered, 1 something needs somebody,
 2 a machine could not be asked
 example: sparkwright status --limit rack-a --watch"""
 
 
-def parser(name: str, text: str) -> argparse.ArgumentParser:
-    """The options of commands that ask machines over a connection of their own."""
-    made = shared(name, text)
+def parser(name: str = NAME, text: str = TEXT) -> argparse.ArgumentParser:
+    """The options of a command that asks machines over a connection of its own.
+
+    + name: without one, the options of `sparkwright status` itself
+    """
+    made = shared(name, text, EPILOG)
     made.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS",
                       help="a machine that takes longer is unknown")  # fmt: skip
-    return made
-
-
-def _parser() -> argparse.ArgumentParser:
-    made = parser("status", "What runs where, and whether it is what the fleet file says.")
-    made.epilog, made.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
+    if name != NAME:
+        return made
     made.add_argument("--watch", nargs="?", type=_seconds, const=5.0, metavar="SECONDS",
                       help="look again, every 5 seconds or as said, until Ctrl-C")  # fmt: skip
     made.add_argument("--memory", action="store_true",
@@ -52,7 +52,7 @@ def _seconds(text: str) -> float:
 
 def main(argv: Sequence[str]) -> int:
     """Look once, or again and again; see EPILOG for the exit codes."""
-    options = _parser().parse_args(list(argv))
+    options = parser().parse_args(list(argv))
     fleet = connect(options)
     if options.watch is None:
         machines = look(fleet)

@@ -129,8 +129,8 @@ def _repair(fleet: Fleet, options: argparse.Namespace) -> int:
             words = ", ".join(one.wrong) or "no manifest"
             print(f"{store.name}: {one.directory}: {words}", file=sys.stderr)
     if bad:
-        words = [word for store in bad for word in ("--limit", store.name)]
-        words += [word for pair in options.data for word in ("--data", pair)]
-        pyinfra_run.run(["-y", *words], options.json, options.inventory, deploy="repair.py")
+        limits = [word for store in bad for word in ("--limit", store.name)]
+        more = [word for pair in options.data for word in ("--data", pair)]
+        pyinfra_run.run(["-y", *limits, *more], options.json, options.inventory, deploy="repair.py")
     # Not from what that run said: the files are asked again.
     return _show(ask(fleet, "fast"), options)

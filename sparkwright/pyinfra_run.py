@@ -131,9 +131,14 @@ def _follow(run: subprocess.Popen[str], quiet: bool) -> str:
     return "".join(lines)
 
 
-def parser(prog: str, text: str) -> argparse.ArgumentParser:
+def parser(prog: str, text: str, epilog: str = "") -> argparse.ArgumentParser:
     """The options that check and converge share."""
-    options = argparse.ArgumentParser(prog=f"sparkwright {prog}", description=text)
+    options = argparse.ArgumentParser(
+        prog=f"sparkwright {prog}",
+        description=text,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     options.add_argument(
         "--limit",
         action="append",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,14 +10,15 @@ from pyinfra import host as current_host
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, operation
 
-from sparkwright import interrupts, journal, report, serve_plan, serving
+from sparkwright import report, serve_plan, serving
+from sparkwright.endpoint import ask_line
 from sparkwright.engines import Place
 from sparkwright.facts import ask
-from sparkwright.job_operations import POLL_S, SAY_EVERY_S
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
 from sparkwright.paths import LIB, RUN
 from sparkwright.preflight_seen import OURS
 from sparkwright.resources import Command, quote, write_file
+from sparkwright.serve_watch import explain, watch_start
 from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.unit_lint import linted
 
@@ -62,52 +62,6 @@ def refuse(state: Any, host: Any, wrong: Sequence[str]) -> bool:
     return False
 
 
-def watch_start(state: Any, host: Any, name: str, item: Planned) -> bool:
-    """Follow a start until the unit serves (its health gate has passed) or fails."""
-    try:
-        return _follow(host, name, item)
-    except ConnectionError:
-        report.record("problem", host, f"{name}: the connection was lost while it started")
-        logger.error(f"{host.print_prefix}{name}: the connection was lost; run again")
-        return False
-
-
-def _follow(host: Any, name: str, item: Planned) -> bool:
-    began = said = time.monotonic()
-    while True:
-        unit = ask(host, [{"kind": "unit", "name": name}])[0]
-        now = unit.get("ActiveState")
-        waited = time.monotonic() - began
-        if now == "active":
-            logger.info(f"{host.print_prefix}{name}: serves after {waited:.0f} s")
-            return True
-        if now not in ("activating", "deactivating", "reloading") or (
-            unit.get("SubState") == "auto-restart"
-        ):
-            explain(host, name, f"is {now} ({unit.get('Result')})")
-            return False
-        if time.monotonic() - said >= SAY_EVERY_S:
-            logger.info(
-                f"{host.print_prefix}{name}: loading for {waited:.0f} s of at most "
-                f"{item.recipe.load_timeout_s} s"
-            )
-            said = time.monotonic()
-        if interrupts.came():
-            return False
-        time.sleep(POLL_S)
-
-
-def explain(host: Any, name: str, what: str) -> None:
-    """Say what is wrong with a unit and show what its journal says about it."""
-    argv = ["journalctl", "--no-pager", "-o", "cat", "-n", str(journal.LOOK_BACK), "-u", name]
-    log = ask(host, [{"kind": "run", "argv": argv}])[0].get("out", "")
-    report.record("problem", host, f"{name}: {what}")
-    logger.error(
-        f"{host.print_prefix}{name}: {what}; its journal:\n{journal.shown(log)}\n"
-        f"see `journalctl -u {name}` on {host.name}"
-    )
-
-
 @operation()
 @guarded
 def accepted(item: Planned, place: Place) -> Commands:
@@ -134,6 +88,7 @@ def accepted(item: Planned, place: Place) -> Commands:
         return
     spec = serving.question(item, place, found)
     if kept.get("text") and _same(kept["text"], spec):
+        report.record("endpoint", current_host, ask_line(item, current_host.data.dict()))
         current_host.noop(f"{item.unit} answered after this start")
         return
     report.drift(current_host, [f"{item.unit}: has not answered its question since this start"])
@@ -165,6 +120,7 @@ def judge(state: Any, host: Any, item: Planned, place: str) -> bool:
         return False
     role = f" (system message in role: {found['role']})" if found.get("role") else ""
     report.record("accepted", host, f"{item.unit} at port {item.port}{role}")
+    report.record("endpoint", host, ask_line(item, host.data.dict()))
     logger.info(
         f"{host.print_prefix}{item.unit}: answered {found['content'].strip()[:60]!r}; ready after "
         f"{found['ready_s']} s, first token after {found['ttft_s']} s, "

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyinfra import state
 
-from sparkwright import interrupts, vllm_needs
+from sparkwright import interrupts, report, vllm_needs
 from sparkwright.errors import SparkwrightError
 from sparkwright.image_needs import image_names
 from sparkwright.preflight_run import check_fleet
@@ -23,6 +23,7 @@ from sparkwright.site import artifact
 def check() -> None:
     """Raise before anything is prepared when a machine or the lock is not ready."""
     interrupts.listen()
+    report.summarize()
     check_fleet(state, artifact_problems)
 
 

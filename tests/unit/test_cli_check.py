@@ -119,21 +119,28 @@ def test_words_reach_pyinfra(runs: list[Any], monkeypatch: pytest.MonkeyPatch) -
 def converged(changes: int, failed: Sequence[str] = (), rc: int = 0) -> Outcome:
     operations = [{"success": ["spark-1"] * changes, "no_change": []}]
     result = {"results": {"operations": operations, "failed_hosts": list(failed)}}
-    found = [finding("accepted", "llm-x at port 8080"), finding("problem", "it broke")]
-    return Outcome(rc, result, found if failed else found[:1], "")
+    found = [finding("accepted", "llm-x at port 8080"), finding("endpoint", "curl x")]
+    found += [finding("changed", "a: differs")] * bool(changes)
+    found += [finding("problem", "it broke")] * bool(failed)
+    return Outcome(rc, result, found, "")
 
 
-ANSWERED = "spark-1: llm-x at port 8080 answered its question\n"
-BAD = "it broke\n2 operation(s) changed something; the run FAILED\n"
+ANSWERED = (
+    "spark-1: 1 difference(s) mended; llm-x at port 8080 answered its question\n  a: differs\n"
+    "ask it:\n  curl x\n"
+)
+NEXT = "how it runs: sparkwright status\n"
+LOOK = "look closer: sparkwright doctor --limit spark-1\n"
+BAD = f"{LOOK}it broke\n2 operation(s) changed something; the run FAILED\n"
 
 
 @pytest.mark.parametrize(
     ("found", "code", "text"),
     [
-        (converged(0), 0, f"{ANSWERED}0 operation(s) changed something\n"),
-        (converged(3), 0, f"{ANSWERED}3 operation(s) changed something\n"),
+        (converged(0), 0, "0 operation(s) changed something\n"),
+        (converged(3), 0, f"{ANSWERED}{NEXT}3 operation(s) changed something\n"),
         (converged(2, ["spark-1"]), 2, ANSWERED + BAD),
-        (converged(0, rc=1), 2, f"{ANSWERED}0 operation(s) changed something; the run FAILED\n"),
+        (converged(0, rc=1), 2, "0 operation(s) changed something; the run FAILED\n"),
         (Outcome(0, None, [], ""), 2, "0 operation(s) changed something; the run FAILED\n"),
     ],
 )
@@ -148,6 +155,7 @@ def test_converge_is_honest(
     said = json.loads(capsys.readouterr().out)
     assert said["failed"] is (code == 2)
     assert said["changed"] == cli_converge.changed(found)
+    assert said["endpoints"] == found.of("endpoint")
 
 
 def test_a_problem_of_the_users_files_is_one_message(

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from sparkwright.cli import COMMANDS, main
+from sparkwright.drift_metrics import GAUGES
 from sparkwright.fleet_settings import settings_defaults
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -117,7 +118,7 @@ def known_words() -> set[str]:
     keys |= words_of(yaml.safe_load((PROJECT / "artifacts.lock.yaml").read_text()))
     keys |= set(re.findall(r"([a-z_]+):", example))
     modules = {p.stem for place in ("tasks", "sparkwright") for p in (PROJECT / place).glob("*.py")}
-    return keys | modules | set(SETTINGS)
+    return keys | modules | set(SETTINGS) | set(GAUGES)
 
 
 @each_document

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sparkwright.jobs import start_commands
+from sparkwright.jobs import describe, start_commands
 from sparkwright.llama_build import inputs_of, plan, probes, wrong_files
 from sparkwright.llama_flags import Source, Wanted, cmake_flags, newest_nvcc, nvcc_probe
 from sparkwright.resources import State
@@ -566,7 +566,7 @@ def test_a_second_build_replaces_a_damaged_one(
     assert not (bench.dest / "bin/leftover.so").exists()
 
 
-def test_steps_become_progress(tmp_path: Path) -> None:
+def test_steps_become_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     progress = BUILDER.Progress(str(tmp_path / "p"))
     progress.say("compiling", "step 1 of 2, 50 %")
     progress.say("compiling", "too soon", force=False)
@@ -574,6 +574,11 @@ def test_steps_become_progress(tmp_path: Path) -> None:
         "phase": "compiling",
         "message": "step 1 of 2, 50 %",
     }
+    monkeypatch.setattr(BUILDER.time, "monotonic", lambda: 160.0)
+    progress.last = 0.0
+    progress.step("compiling", 30, 120, 100.0)  # 30 steps in a minute
+    said = json.loads((tmp_path / "p").read_text())
+    assert describe(said) == "compiling, 180 s left, step 30 of 120, 25 %, 30 a minute"
     assert BUILDER.STEP.match("[12/240] Building CUDA object x.cu.o")[1] == "12"
 
 

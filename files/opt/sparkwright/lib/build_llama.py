@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,9 @@ def compile_all(spec: dict[str, Any], work: Path, top: Path, progress: Progress)
 
     def on_line(line: str) -> None:
         if step := STEP.match(line):
-            done, total = int(step[1]), int(step[2])
-            progress.say("compiling", f"step {done} of {total}, {100 * done // total} %", False)
+            progress.step("compiling", int(step[1]), int(step[2]), began)
 
+    began = time.monotonic()
     jobs = str(spec["jobs"] or os.cpu_count() or 1)
     run(
         ["cmake", "--build", str(out), "-j", jobs, "--target", *spec["targets"]],
