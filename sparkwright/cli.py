@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "lock": "resolve and record what a converge needs from outside",
     "logs": "show the journals of what is served, from all machines at once",
     "report": "collect what a bug report needs, without secrets, serial numbers and addresses",
+    "show": "print the unit and the exact command that a converge wants on a machine",
     "status": "show what runs where, and whether it is what is wanted (exit 0, 1 no, 2 unknown)",
     "verify": "prove again what runs: questions, log, weights (exit 0, 1 wrong, 2 unknown)",
     "weights": "list, prove, repair and prune the weights on the machines",

@@ -24,10 +24,20 @@ _ELSEWHERE: Final = {
     "peers": "sparkwright reads them from this file itself",
     "cluster": "write clusters: at the top instead",
 }
+
+
+def _clock(value: object) -> Verdict:
+    """0, or a clock that a GPU can be held to: eugr/spark-vllm-docker sets 200 as the lowest."""
+    if value == 0 or (isinstance(value, int) and 200 <= value <= 10000):
+        return None
+    return f"{value} is no clock in MHz", "0 for no cap, or 200 and above, such as 2150"
+
+
 _CHECKS: Final[dict[str, Check]] = {
     "listen": listen_problem,
     "api_key": one_of("none", "generate", "open"),
     "verify": one_of("fast", "deep"),
+    "gpu_clock_max_mhz": _clock,
     "container_gpus": one_of("auto", "cdi", "gpus", "none"),
 }
 

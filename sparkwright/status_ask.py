@@ -83,6 +83,13 @@ class Fleet:
         self.state.init(made, config)
         self.hosts = _limited(list(made), limits)
 
+    @classmethod
+    def of(cls, state: Any, hosts: Sequence[Any], timeout_s: float) -> Fleet:
+        """The machines of a run of pyinfra that is under way."""
+        made = cls.__new__(cls)
+        made.state, made.hosts, made.timeout_s = state, list(hosts), timeout_s
+        return made
+
     def ask(self, question: Question, hosts: Sequence[Any] | None = None) -> list[Answer]:
         """
         Ask every machine at once; the answers come in the inventory's order.

@@ -13,6 +13,7 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import deploy
 
+from sparkwright.gpu_clock import ClockCap
 from sparkwright.leftovers import NoLeftovers
 from sparkwright.operations import Batch, ensure
 from sparkwright.paths import RUN, machine_files
@@ -66,7 +67,7 @@ def install(data: Mapping[str, Any]) -> None:
 
 def parts(data: Mapping[str, Any]) -> dict[str, Sequence[Resource]]:
     """The operations' names with what each makes sure of, in order."""
-    user = data["service_user"]
+    user, cap = data["service_user"], ClockCap(data["gpu_clock_max_mhz"])
     account = User(user, data["data_dir"], ("video", "render"))
     places = directories(data, user)
     leftovers = NoLeftovers((*WRITTEN, data["etc_dir"]))
@@ -75,7 +76,7 @@ def parts(data: Mapping[str, Any]) -> dict[str, Sequence[Resource]]:
         "Put our programs on the machine": programs(),
         "Create the service account and directories": [account, *places, leftovers],
         "Keep the journal, with a limit": journal(),
-        "Set kernel values": [File(SYSCTL_FILE, sysctl_text()), Sysctl(SYSCTL)],
+        "Set kernel values": [File(SYSCTL_FILE, sysctl_text()), Sysctl(SYSCTL), cap],
         "Install packages": [*apt_files(data), Packages(packages, source_of(data).only())],
     }
 

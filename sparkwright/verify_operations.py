@@ -1,0 +1,63 @@
+"""`pyinfra inventory.py verify.py`: what `sparkwright verify` does, in a run of pyinfra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gevent.event import AsyncResult
+from pyinfra import host as current_host
+from pyinfra import logger
+from pyinfra import state as current_state
+from pyinfra.api import FunctionCommand, operation
+
+from sparkwright import cli_verify, report, verify_text
+from sparkwright.operations import Commands, guarded
+from sparkwright.status_ask import Fleet
+from sparkwright.verify_checks import Check
+
+TIMEOUT_S = 900.0  # questions, and 65 GB to hash
+_RESULTS: dict[int, AsyncResult[Sequence[Check]]] = {}
+
+
+@operation()
+@guarded
+def proved(data: Mapping[str, Any]) -> Commands:
+    """
+    Fail this machine when a check of it fails, or one that compares it with others.
+
+    + data: the machine's pyinfra data; `verify` says whether every byte is hashed
+    """
+    made = [check for check in checked(current_state, data["verify"] == "deep")
+            if check.machine in (current_host.name, "all")]  # fmt: skip
+    wrong = [check for check in made if not check.ok]
+    if not wrong:
+        current_host.noop(verify_text.summary(made))
+        return
+    yield FunctionCommand(tell, [wrong], {})
+
+
+def checked(state: Any, deep: bool) -> Sequence[Check]:
+    """Every check of every machine, made once for a run: nothing changes between its stages.
+
+    Whichever machine comes first asks all at once; the others wait.
+    """
+    result = _RESULTS.get(id(state))
+    if result is None:
+        result = _RESULTS[id(state)] = AsyncResult()
+        try:
+            hosts = sorted(state.inventory.get_active_hosts(), key=lambda host: host.name)
+            result.set(cli_verify.run(Fleet.of(state, hosts, TIMEOUT_S), deep))
+        except Exception as error:  # the waiting greenlets must not wait for ever
+            result.set_exception(error)
+    found: Sequence[Check] = result.get()
+    return found
+
+
+def tell(state: Any, host: Any, wrong: Sequence[Check]) -> bool:
+    """Say what is wrong, and fail."""
+    for check in wrong:
+        report.record("problem", host, f"{check.recipe} {check.name}: {check.seen}".strip())
+    for line in verify_text.lines(wrong)[:-1]:
+        logger.error(f"{host.print_prefix}{line}")
+    return False
