@@ -16,7 +16,7 @@ from sparkwright.cli_status import parser as status_parser
 from sparkwright.errors import SparkwrightError
 
 EPILOG = """exit code: 0 measured, 1 below the gate or a request failed, 2 not measured
-examples: sparkwright bench gpt-oss-120b-llamacpp --html bench.html
+example: sparkwright bench gpt-oss-120b-llamacpp --html bench.html
   sparkwright bench gpt-oss-120b --from spark-2 --users 1,8,64
   sparkwright bench gpt-oss-120b --compare
   sparkwright bench --url http://127.0.0.1:8080 --model-file model.gguf --bandwidth 4800"""

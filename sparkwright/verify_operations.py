@@ -50,8 +50,7 @@ def checked(state: Any, deep: bool) -> Sequence[Check]:
             result.set(cli_verify.run(Fleet.of(state, hosts, TIMEOUT_S), deep))
         except Exception as error:  # the waiting greenlets must not wait for ever
             result.set_exception(error)
-    found: Sequence[Check] = result.get()
-    return found
+    return result.get() or ()
 
 
 def tell(state: Any, host: Any, wrong: Sequence[Check]) -> bool:
