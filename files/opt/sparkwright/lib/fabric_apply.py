@@ -88,6 +88,9 @@ class Trial:
             write(self.trial, self.spec["text"], 0o600)
             run("netplan", "generate")
             applied = True
+            # Before as well: the kernel would take a new address away with an older one of its
+            # network.
+            tidy(self.spec["interfaces"], self.dropped)
             run("netplan", "apply")
             tidy(self.spec["interfaces"], self.dropped)
             settle(self.spec["interfaces"], self.spec["settle_s"])

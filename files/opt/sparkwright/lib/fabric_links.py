@@ -59,10 +59,19 @@ def remember(names: Iterable[str]) -> dict[str, Any]:
     """What interfaces have now, with their routes."""
     now = links()
     return {
-        name: {**now[name], "routes": run("ip", "route", "show", "dev", name).splitlines()}
-        for name in sorted(set(names))
-        if name in now
+        name: {**now[name], "routes": routes(name)} for name in sorted(set(names)) if name in now
     }
+
+
+def routes(name: str) -> list[str]:
+    """Routes of an interface but those that the kernel makes with an address; gateways last, for
+    they need a way to themselves first."""
+    lines = run("ip", "route", "show", "dev", name).replace(" linkdown", "").splitlines()
+    return sorted((text for text in lines if "proto kernel" not in text), key=_has_gateway)
+
+
+def _has_gateway(route: str) -> bool:
+    return " via " in route
 
 
 def restore(before: dict[str, Any]) -> None:
@@ -74,15 +83,16 @@ def restore(before: dict[str, Any]) -> None:
             attempt("ip", "link", "set", name, "mtu", str(was["mtu"]))
         if have["on"] != was["on"]:
             attempt("ip", "link", "set", name, "up" if was["on"] else "down")
-        for address in was["addresses"]:
-            if address not in have["addresses"]:
-                attempt("ip", "address", "replace", address, "dev", name)
+        # First those that go: the kernel takes others of the same network with them.
         for address in have["addresses"]:
             if address not in was["addresses"]:
                 attempt("ip", "address", "delete", address, "dev", name)
+        now_has = links().get(name, have)["addresses"]
+        for address in was["addresses"]:
+            if address not in now_has:
+                attempt("ip", "address", "replace", address, "dev", name)
         for route in was["routes"] if was["on"] else ():
-            words = [word for word in route.split() if word != "linkdown"]
-            attempt("ip", "route", "replace", *words, "dev", name)
+            attempt("ip", "route", "replace", *route.split(), "dev", name)
 
 
 def tidy(wanted: Sequence[Sequence[Any]], dropped: Iterable[str]) -> None:
