@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import stat
 import threading
 from collections.abc import Iterator
@@ -99,6 +100,22 @@ def test_an_engine_without_metrics_says_nothing() -> None:
     with engine({}) as unit:
         assert status.metrics(unit) == {"said": False}
     assert status.get({"host": "127.0.0.1", "port": 1}, "/health")[0] == 0
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 soon\r\n\r\n"])
+def test_what_answers_otherwise_is_no_engine(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            link, _ = server.accept()
+            with link:
+                link.recv(1000)
+                link.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        where = {"host": "127.0.0.1", "port": server.getsockname()[1]}
+        status_, why = status.get(where, "/health")
+    assert (status_, bool(why)) == (0, True)
 
 
 def test_the_key_is_sent(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
-"""A stand-in for a kernel with NVIDIA's driver in it: writes a kernel line into journald's source.
+"""A stand-in for a kernel with NVIDIA's driver in it: gives journald a line of the kernel's.
 
-`fake_kernel.py LINE` as root. In a lab machine /dev/kmsg is a pipe of systemd-nspawn, which only
-journald reads; so what is written is a kernel line for journald and no one else, in the format of
-Documentation/ABI/testing/dev-kmsg: priority, number, microseconds, flags; text. The computer's own
-kernel log is not touched.
+`fake_kernel.py LINE` as root of a lab machine. Those have no /dev/kmsg, since systemd-nspawn gives
+none; so it is made here, as a pipe that journald alone reads, in the format of the kernel's own
+Documentation/ABI/testing/dev-kmsg: priority, number, microseconds, flags; text. For journald that
+is a kernel line like any other. The kernel's own log is not touched: where /dev/kmsg is the real
+one, this refuses.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,9 +19,13 @@ ERROR = 3  # syslog's priority; facility 0 is the kernel
 
 
 def main(line: str) -> int:
-    """Write one line; 1 when this is no pipe, that is, no lab machine."""
+    """Write one line; 1 on a machine with a real kernel log."""
     log = Path("/dev/kmsg")
+    if not log.exists():
+        os.mkfifo(log, 0o600)
+        subprocess.run(["systemctl", "restart", "systemd-journald"], check=True)
     if not log.is_fifo():
+        print("fake_kernel: /dev/kmsg is a real one", file=sys.stderr)
         return 1
     number, now = int(time.monotonic() * 1000), int(time.monotonic() * 1e6)
     with log.open("wb", buffering=0) as kernel:

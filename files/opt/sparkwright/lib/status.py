@@ -2,20 +2,20 @@
 
 Runs as `python3 -c <this text> <spec>` over SSH, so it needs no file on the machine.
 SPEC: {"units": [{"unit", "host", "port", "health", "key_file", "record"}], "probe": its text,
-"questions": its questions}; prints one JSON object. The probe is run in this process: starting
-Python twice would double what a look costs.
+"questions": its questions}; prints one JSON object. One process, HTTP by hand, plain threads: a
+second Python, http.client and concurrent.futures took half of a look (20, 61, 32 of 230 ms of CPU).
 """
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +34,18 @@ _SAMPLE = re.compile(r"^([a-z_]+:[a-z_]+)(?:\{[^}]*\})? ([0-9.eE+-]+)$", re.M)
 
 def get(unit: dict[str, Any], path: str) -> tuple[int, str]:
     """Status and body of a page; status 0 when there is no answer, and why."""
-    host, port = unit["host"], unit["port"]
-    link, headers = http.client.HTTPConnection(host, port, timeout=HTTP_S), {}
+    host, port, file, found = unit["host"], unit["port"], unit.get("key_file"), b""
     try:
-        if unit.get("key_file"):
-            headers["Authorization"] = f"Bearer {Path(unit['key_file']).read_text().strip()}"
-        link.request("GET", path, None, headers)
-        answer = link.getresponse()
-        return answer.status, answer.read(2**20).decode(errors="replace")
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        key = f"Authorization: Bearer {Path(file).read_text().strip()}\r\n" if file else ""
+        with socket.create_connection((host, port), timeout=HTTP_S) as link:
+            # 1.0: the answer ends where the server closes, and comes in no chunks.
+            link.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n{key}\r\n".encode())
+            while len(found) < 2**20 and (part := link.recv(2**16)):
+                found += part
+        head, _, body = found.partition(b"\r\n\r\n")
+        return int(head.split(None, 2)[1]), body.decode(errors="replace")
+    except (OSError, ValueError, IndexError) as error:
         return 0, str(error) or type(error).__name__
-    finally:
-        link.close()
 
 
 def counters(text: str) -> dict[str, float]:
@@ -180,14 +180,25 @@ def look(spec: dict[str, Any]) -> dict[str, Any]:
     units = spec["units"]
     shown = systemd([unit["unit"] for unit in units]) if units else {}
     all_ = processes(gpu())
-    with ThreadPoolExecutor(max(len(units), 1)) as pool:
-        jobs = [pool.submit(unit_state, u, shown.get(u["unit"], {}), all_) for u in units]
-        found = [job.result() for job in jobs]
+    found: dict[str, Any] = {}
+
+    def one(unit: dict[str, Any]) -> None:
+        found[unit["unit"]] = unit_state(unit, shown.get(unit["unit"], {}), all_)
+
+    threads = [threading.Thread(target=one, args=(unit,)) for unit in units]
+    for step in (threading.Thread.start, threading.Thread.join):
+        for thread in threads:
+            step(thread)
     all_.sort(key=lambda row: -row["bytes"])
     probe: dict[str, Any] = {"__name__": "probe"}
     exec(spec["probe"], probe)  # noqa: S102 - our own text, beside this one
     states = [probe["answer"](question) for question in spec["questions"]]
-    return {"memory": memory(), "units": found, "holders": all_[:HOLDERS], "states": states}
+    return {
+        "memory": memory(),
+        "units": [found[u["unit"]] for u in units],
+        "holders": all_[:HOLDERS],
+        "states": states,
+    }
 
 
 def main(argv: list[str]) -> int:
