@@ -14,7 +14,7 @@ from sparkwright.errors import Problems
 from sparkwright.status_ask import Answer
 from sparkwright.verify_checks import Check
 
-DOCS: Final = "docs/multi-spark.md"
+DOCS: Final = "docs/multi-spark.md#the-fabrics-network"
 # Compared for every fleet by verify_checks.across.
 _ELSEWHERE: Final = ("kernel", "driver")
 

@@ -62,14 +62,19 @@ def played(patient: Patient, scenes: Sequence[Scene]) -> set[str]:
     return good
 
 
-def main(texts: Sequence[str]) -> int:
-    """Provoke on a lab of its own; 1 when something was not named, or not alone."""
-    chosen = [s for s in SCENES if not texts or any(t in c for t in texts for _, c in s.expect)]
+def on_a_lab(scenes: Sequence[Scene] = SCENES) -> tuple[int, int]:
+    """As `provoke`, on a lab of its own."""
     with start_lab(machines=1) as lab, TemporaryDirectory() as place:
-        good = played(converged(lab, Path(place)), chosen)
+        return len(played(converged(lab, Path(place)), scenes)), len(causes())
+
+
+def main(texts: Sequence[str]) -> int:
+    """Provoke; 1 when something was not named, or not alone."""
+    chosen = [s for s in SCENES if not texts or any(t in c for t in texts for _, c in s.expect)]
+    good, known = on_a_lab(chosen)
     wanted = {cause for scene in chosen for _, cause in scene.expect}
-    print(f"doctor: {len(good)} of {len(causes())} causes provoked")
-    return 0 if good == wanted else 1
+    print(f"doctor: {good} of {known} causes provoked")
+    return 0 if good == len(wanted) else 1
 
 
 if __name__ == "__main__":

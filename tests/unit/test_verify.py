@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sparkwright import verify_text
+from sparkwright import fabric_bandwidth, fabric_verify, verify_text
 from sparkwright.cli import COMMANDS, main
 from sparkwright.paths import PROJECT
 from sparkwright.status_ask import Answer
@@ -135,16 +135,21 @@ def test_members_of_a_cluster_are_alike() -> None:
     assert across([], [one, off]) == []
 
 
+def anchors_of(document: str) -> set[str]:
+    """Anchors of a document's headings, as GitHub makes them."""
+    titles = re.findall(r"^## (.+)$", (PROJECT / document).read_text(), re.M)
+    return {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_the_documents_say_more_about_every_check() -> None:
-    text = (PROJECT / DOCS).read_text()
-    titles = re.findall(r"^## (.+)$", text, re.M)
-    # As GitHub makes anchors of headings.
-    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
-    names = {*WANTED, *ANCHORS, "state"}
+    anchors = anchors_of(DOCS)
+    names = {*WANTED, *ANCHORS, "state", "halves", "same libraries", fabric_bandwidth.NAME}
     assert names <= {*SCHEMA["properties"]["checks"]["items"]["properties"]["name"]["enum"]}
     found = [*ALL, *across([machine(row()), machine(row(machine="spark-2"))])]
     assert {*ANCHORS.values(), *(check.docs.partition("#")[2] for check in found)} <= anchors
     assert all(check.docs.startswith(f"{DOCS}#") for check in found)
+    place, _, anchor = fabric_verify.DOCS.partition("#")
+    assert anchor in anchors_of(place)
 
 
 ALL = [*made(WRONG), *checks(OFF, None)]
