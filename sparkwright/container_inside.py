@@ -83,7 +83,7 @@ def _llama(item: Planned, place: Place, container: Container, facts: EngineFacts
         api_key_file=key_file(item, place.etc_dir),
     )
     words = (own[0], *container.command[1:], *own[1:])
-    env = {**place.tiktoken, **item.recipe.env}
+    env = {**place.tiktoken, **llama_server.offline(facts), **item.recipe.env}
     return Inside(words, env, refused=tuple(refused(words[1:], env, facts) if facts else ()))
 
 

@@ -112,7 +112,7 @@ def _own_env(item: Planned, place: Place) -> dict[str, str]:
 
 def _read_only(item: Planned, place: Place) -> dict[str, str]:
     """Paths of the machine that the container may read, each with its path inside."""
-    paths = [item.weights.directory] if item.weights else []
+    paths = [item.weights.directory, *item.weights.library] if item.weights else []
     if need(item.recipe.container).serves != "web":
         paths.append(f"{place.data_dir}/tiktoken")
         key = key_file(item, place.etc_dir)

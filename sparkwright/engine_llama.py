@@ -38,6 +38,6 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
         listen=item.listen,
         api_key_file=key_file(item, place.etc_dir),
     )
-    env = {**place.tiktoken, **item.recipe.env}
+    env = {**place.tiktoken, **llama_server.offline(found.facts), **item.recipe.env}
     wrong = refused(argv[1:], env, found.facts) if found.facts else []
     return Launch(argv, env, refused=tuple(wrong))

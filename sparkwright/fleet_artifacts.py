@@ -9,6 +9,7 @@ from typing import Final
 
 from sparkwright.fleet_ssh import path_problem
 from sparkwright.paths import PROJECT
+from sparkwright.unit_sections import HIDDEN, PLAIN
 from sparkwright.yaml_reader import Reader, Verdict, not_blank, one_of
 
 WORDS: Final = ("upstream", "mirror", "bundle")
@@ -24,13 +25,15 @@ class Artifacts:
     """Where everything from outside comes from.
 
     + url: of a web server that serves a bundle (mirror); path: a bundle on this computer (bundle)
-    + library: directory on the machines that holds a bundle's hub/ tree; weights stay in it
+    + library: directory on the machines (a mounted NAS) that may hold weights; they stay in it,
+      or are copied to the machine with library_copy
     """
 
     source: str
     url: str = ""
     path: str = ""
     library: str = ""
+    library_copy: bool = False
 
 
 def read_artifacts(directory: Path, part: Reader) -> tuple[Artifacts, Path]:
@@ -42,6 +45,10 @@ def read_artifacts(directory: Path, part: Reader) -> tuple[Artifacts, Path]:
     lock = part.take("lock", str, str(default), check=path_problem)
     url = part.take("url", str, "", check=_url_problem)
     path = part.take("path", str, "", check=not_blank)
+    library = part.take("library", str, "", check=_library_problem)
+    copy = part.take("library_copy", bool, False)
+    if copy and not library:
+        part.fail("library_copy", "there is no library to copy from", "add library: /mnt/models")
     for word, key in _WANTS.items():
         _belongs(part, source, word, key)
     part.finish(
@@ -52,7 +59,8 @@ def read_artifacts(directory: Path, part: Reader) -> tuple[Artifacts, Path]:
         }
     )
     place = str(directory / Path(path).expanduser()) if path else ""
-    return Artifacts(source, url.rstrip("/"), place), directory / Path(lock).expanduser()
+    found = Artifacts(source, url.rstrip("/"), place, library.rstrip("/"), copy)
+    return found, directory / Path(lock).expanduser()
 
 
 def _belongs(part: Reader, source: str, word: str, key: str) -> None:
@@ -62,6 +70,15 @@ def _belongs(part: Reader, source: str, word: str, key: str) -> None:
     if source != word and part.has(key):
         part.fail(key, f"belongs to from: {word}, and this says from: {source}", "remove it, or "
                   f"write from: {word}")  # fmt: skip
+
+
+def _library_problem(path: str) -> Verdict:
+    """Why services cannot use weights there, or None: the same rules as for a unit's own paths."""
+    if not PLAIN.fullmatch(path.rstrip("/")) or "/." in path:
+        return f'must be a plain absolute path, not "{path}"', "write library: /mnt/models"
+    if f"{path}/".startswith(HIDDEN):
+        return f"{path} is hidden from services", "mount it below /mnt or /srv"
+    return None
 
 
 def _url_problem(url: str) -> Verdict:

@@ -83,6 +83,8 @@ def _artifacts_data(fleet: Fleet) -> dict[str, object]:
         "artifacts_from": found.source,
         "artifacts_url": found.url,
         "artifacts_path": found.path,
+        "artifacts_library": found.library,
+        "artifacts_library_copy": found.library_copy,
         "artifacts_key": str(fleet.path.parent / KEY_NAME),
     }
 

@@ -19,6 +19,8 @@ _ELSEWHERE: Final = {
     "artifacts_from": "write artifacts: {from: ...} at the top instead",
     "artifacts_url": "write artifacts: {url: ...} at the top instead",
     "artifacts_path": "write artifacts: {path: ...} at the top instead",
+    "artifacts_library": "write artifacts: {library: ...} at the top instead",
+    "artifacts_library_copy": "write artifacts: {library_copy: ...} at the top instead",
     "artifacts_key": "it is bundle-key.asc beside this file",
     "serve": "write serve: under the spark instead",
     "peers": "sparkwright reads them from this file itself",

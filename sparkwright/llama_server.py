@@ -6,9 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from sparkwright.engine_facts import EngineFacts
 from sparkwright.errors import SparkwrightError
 
 # llama.cpp src/llama.cpp, llama_split_path: "%s-%05d-of-%05d.gguf".
+# Its variable for --offline: nothing is fetched, whatever a recipe's flags name (b11312, common/
+# arg.cpp). It reads none of the Hub client's variables, and reports nothing to anybody.
+OFFLINE: Mapping[str, str] = {"LLAMA_ARG_OFFLINE": "1"}
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 
 
@@ -55,6 +59,11 @@ def argv(
         if value is not True:
             words.append(str(value))
     return tuple(words)
+
+
+def offline(facts: EngineFacts | None) -> Mapping[str, str]:
+    """Variables that keep this build from the network; what it does not know is left out."""
+    return {name: "1" for name in OFFLINE if facts is None or name in facts.env}
 
 
 def first_shard(paths: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkwright import memory, serving, vllm_needs
+from sparkwright import library, memory, serving, vllm_needs
 from sparkwright.errors import Problems, SparkwrightError
 from sparkwright.preflight_seen import Seen, places
 from sparkwright.site import Planned
@@ -26,6 +26,7 @@ def check(data: Mapping[str, Any], items: Sequence[Planned], found: Seen) -> Pro
     _memory(data, items, found, problems)
     _disk(data, items, found, problems)
     _ports(items, found, problems)
+    library.check(data, found.library, problems)
     for path in found.units.get("out", "").split():
         problems.add(
             path,

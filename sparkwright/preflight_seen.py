@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sparkwright import container_ports
+from sparkwright import container_ports, library
 from sparkwright.resources import Spec, State, quote
 from sparkwright.serving import ACCEPTED
 from sparkwright.site import UNIT_DIR, Planned, Weights
@@ -24,6 +24,7 @@ class Seen:
 
     + offset_s: the machine's clock less the laptop's, seconds
     + venvs: finished vLLM environments, by directory name
+    + library: whether the library can be opened
     """
 
     host: State
@@ -35,6 +36,7 @@ class Seen:
     ours: State
     offset_s: float
     venvs: frozenset[str] = frozenset()
+    library: State = field(default_factory=dict)
 
 
 def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
@@ -51,19 +53,31 @@ def probes(data: Mapping[str, Any], items: Sequence[Planned]) -> list[Spec]:
         {"kind": "run", "argv": ["sh", "-c", foreign(names)]},
         {
             "kind": "run",
-            "argv": ["find", *(dirs or ["/nonexistent"]), "-type", "f", "-printf", "%p\\t%s\\n"],
+            "argv": [
+                "timeout",
+                "120",
+                "find",
+                *(dirs or ["/nonexistent"]),
+                "-type",
+                "f",
+                "-printf",
+                "%p\\t%s\\n",
+            ],
         },
         {"kind": "run", "argv": OURS},
         container_ports.probe(),
         {"kind": "listing", "pattern": f"{data['prefix']}/vllm/*/.stamp"},
+        library.probe(data),
     ]
 
 
 def places(data: Mapping[str, Any], weights: Weights) -> list[str]:
-    """Directories that may hold a snapshot's files: its own, and a bundle's that was pushed."""
+    """Directories that may hold a snapshot's files: its own, a bundle's that was pushed, and a
+    library's that are used where they lie."""
     snapshot = weights.snapshot
     pushed = weights_of(source_of(data), snapshot.repo, str(snapshot.commit))
-    return [weights.directory, *([pushed] if pushed else [])]
+    shelves = weights.library if library.in_place(data) else ()
+    return [weights.directory, *([pushed] if pushed else []), *shelves]
 
 
 def foreign(paths: Sequence[str]) -> str:
@@ -87,9 +101,9 @@ def seen(states: Sequence[State], laptop_clock: float) -> Seen:
 
     + laptop_clock: the laptop's time at the middle of the round trip, seconds
     """
-    host, data, prefix, ports, gpu, units, held, ours, containers, stamps = states
+    host, data, prefix, ports, gpu, units, held, ours, containers, stamps, there = states
     disks = {"data_dir": data, "prefix": prefix}
     ports = container_ports.owned(ports, containers)
     venvs = frozenset(path.rsplit("/", 2)[1] for path in stamps.get("paths", []))
     offset_s = float(host["clock"]) - laptop_clock
-    return Seen(host, disks, ports, gpu, units, held, ours, offset_s, venvs)
+    return Seen(host, disks, ports, gpu, units, held, ours, offset_s, venvs, there)

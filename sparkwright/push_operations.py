@@ -15,7 +15,7 @@ from pyinfra import host as current_host
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, operation
 
-from sparkwright import interrupts, report
+from sparkwright import interrupts, push_library, report
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
 from sparkwright.facts import ask
@@ -67,7 +67,8 @@ def pushed(data: Mapping[str, Any]) -> Commands:
     + data: the machine's pyinfra data
     """
 
-    files, place = files_of(data), source_of(data).directory
+    place = source_of(data).directory
+    files = push_library.without(current_host, data, files_of(data))
     lacking, told = missing(files, ask(current_host, [state_probe(place)])[0])
     extra = sorted(told["have"].keys() - {entry.path for entry in files})
     if not lacking and not extra:
@@ -104,7 +105,8 @@ def send(state: Any, host: Any, data: Mapping[str, Any]) -> bool:
     """Send what is still missing; True when everything arrived."""
     place = source_of(data).directory
     try:
-        lacking, _ = missing(files_of(data), ask(host, [state_probe(place)])[0])
+        files = push_library.without(host, data, files_of(data))
+        lacking, _ = missing(files, ask(host, [state_probe(place)])[0])
     except (ConnectionError, SparkwrightError) as error:
         return _failed(host, str(error))
     if not lacking:

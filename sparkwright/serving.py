@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkwright import engine_container, engine_llama, engine_vllm, memory, vllm_server
+from sparkwright import engine_container, engine_llama, engine_vllm, library, memory, vllm_server
 from sparkwright.digest import digest
 from sparkwright.engines import Engine, Installed, Launch, Place, key_file
 from sparkwright.paths import LIB, RUN
@@ -79,11 +79,21 @@ def seen(states: Sequence[State]) -> Seen:
 
 def launched(item: Planned, place: Place, found: Seen) -> tuple[Installed, Launch]:
     """What is installed for a recipe, and how it runs with that."""
-    engine = ENGINES[item.recipe.engine]
+    item, engine = in_use(item, found), ENGINES[item.recipe.engine]
     have = engine.installed(item, place, found.engine)
     launch = engine.launch(item, place, have)
     wrong = vllm_server.over_budget(item.recipe, found.host["mem_total"] / GIB)
     return have, dataclasses.replace(launch, refused=(*launch.refused, *wrong))
+
+
+def in_use(item: Planned, found: Seen) -> Planned:
+    """The recipe with those places of a library alone that its files are really used from."""
+    if not item.weights or not item.weights.library:
+        return item
+    used = library.stamped(found.stamp)
+    # Only what the fleet's library has: the stamp is the service user's.
+    places = tuple(place for place in item.weights.library if place in used)
+    return dataclasses.replace(item, weights=dataclasses.replace(item.weights, library=places))
 
 
 def dropins(unit: str) -> list[str]:
@@ -109,6 +119,7 @@ def available_gib(host: State, reserve_gib: float) -> float:
 def service_of(item: Planned, all_items: Sequence[Planned], place: Place, found: Seen) -> Service:
     """The wanted service, from the recipe and from what the machine answered."""
     have, launch = launched(item, place, found)
+    item = in_use(item, found)
     plan = memory.plan(needs(all_items), available_gib(found.host, place.reserve_gib))
     service = _service(item, place, launch, tuple(plan.conflicts.get(item.unit, ())))
     parts = {
@@ -143,6 +154,7 @@ def _service(item: Planned, place: Place, launch: Launch, conflicts: tuple[str, 
         container=recipe.container is not None,
         env_file=env_file(item, place.etc_dir),
         health=recipe.container.health if recipe.container else "/health",
+        library=item.weights.library if item.weights else (),
     )
 
 

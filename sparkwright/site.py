@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sparkwright import sources
+from sparkwright import library, sources
 from sparkwright.artifacts import Artifact, HubFile, Lock, Snapshot, load_lock
 from sparkwright.errors import Problems, SparkwrightError, nearest
 from sparkwright.model_files import no_model
@@ -27,6 +27,7 @@ class Weights:
     """The files that one snapshot contributes to a machine.
 
     + directory: absolute; holds the first 12 digits of the commit, so revisions lie side by side
+    + library: directories of a mounted library that may hold the files already
     """
 
     snapshot: Snapshot
@@ -36,6 +37,7 @@ class Weights:
     exclude: tuple[str, ...]
     license: str
     gated: bool
+    library: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -48,8 +50,7 @@ class Planned:
     """One recipe as one machine serves it.
 
     + state: "running" or "standby" (installed, but started by hand only)
-    + weights: of the whole snapshot on this machine; other recipes may use some of its files;
-      None for a container without a model
+    + weights: of the whole snapshot, of which other recipes may use parts; None without a model
     + files: paths that this recipe itself takes
     + profile: the venv of a vLLM recipe
     """
@@ -175,6 +176,7 @@ def _weights(
         wanted.exclude,
         wanted.license,
         wanted.gated,
+        library.places(data, snapshot.repo, str(snapshot.commit)),
     )
 
 
@@ -189,12 +191,10 @@ def _merge(items: Sequence[Planned]) -> list[Planned]:
 
 def _join(one: Weights, two: Weights) -> Weights:
     files = {file.path: file for file in (*one.files, *two.files)}
-    return Weights(
-        snapshot=one.snapshot,
-        directory=one.directory,
+    return replace(
+        one,
         files=tuple(files[path] for path in sorted(files)),
         include=tuple(dict.fromkeys((*one.include, *two.include))),
         exclude=tuple(x for x in one.exclude if x in two.exclude),
-        license=one.license,
         gated=one.gated or two.gated,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,21 @@ def _key(data: Mapping[str, Any], source: Source) -> Path:
 
 @functools.cache
 def armoured(path: Path) -> str:
-    """The public part of a key file as ASCII armour. Raises SparkwrightError."""
+    """The public part of a key file as ASCII armour. Raises SparkwrightError.
+
+    A key that has expired too: no machine's apt takes its signatures (gpgv, EXPKEYSIG).
+    """
     import pysequoia  # only now: without an air gap nobody waits for it
 
     try:
-        return str(pysequoia.Cert.from_bytes(path.read_bytes()))
+        cert = pysequoia.Cert.from_bytes(path.read_bytes())
+        if cert.expiration and cert.expiration <= datetime.now(UTC):
+            hint = "move it away where the bundle is made, and fill the bundle again"
+            what = f"the key expired {cert.expiration:%Y-%m-%d}"
+            raise SparkwrightError(str(Problem(str(path), what, hint)))
+        return str(cert)
+    except SparkwrightError:
+        raise
     except OSError as error:
         hint = "fill the bundle again: sparkwright bundle"
         raise SparkwrightError(str(Problem(str(path), str(error.strerror), hint))) from error

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+# Path lists in units follow quoting rules of their own; plain paths need none of them.
+PLAIN: Final = re.compile(r"(/[A-Za-z0-9_.,:=+@-]+)+")
+# ProtectHome=yes and PrivateTmp=yes hide these from the engine (ollama#2701).
+HIDDEN: Final = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108
 SERVICE_POLICY: tuple[str, ...] = (
     # Not always: an engine that was told to stop stays stopped.
     "Restart=on-failure",

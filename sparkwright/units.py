@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from sparkwright import container_units
 from sparkwright.errors import Problems
 from sparkwright.quoting import environment, exec_line, plain_text
-from sparkwright.unit_sections import HARDENING, SERVICE_POLICY
+from sparkwright.unit_sections import HARDENING, HIDDEN, PLAIN, SERVICE_POLICY
 
 MARKER = "# Managed by sparkwright"
 
 _NAME = re.compile(r"[A-Za-z0-9:_.-]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]*")
-# Path lists in units follow quoting rules of their own; plain paths need none of them.
-_PATH = re.compile(r"(/[A-Za-z0-9_.,:=+@-]+)+")
 _DEVICE = re.compile(r"/dev(/[A-Za-z0-9_.:-]+)+|(char|block)-[A-Za-z0-9_*-]+")
-# ProtectHome=yes and PrivateTmp=yes hide these from the engine (ollama#2701).
-_HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108
 _ALWAYS_THERE = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::")  # noqa: S104
 _OWN_ENV = "SPARKWRIGHT_DIGEST"
 
@@ -42,6 +38,7 @@ class Service:
     + env_file: file with secrets as variables, which systemd reads as root
     + health: path that answers 200 when it serves
     + restart_sec, memory_wait_s: seconds
+    + library: directories of a mounted library that links in weights_dir lead to
     """
 
     name: str
@@ -69,6 +66,7 @@ class Service:
     container: bool = False
     env_file: str | None = None
     health: str = "/health"
+    library: tuple[str, ...] = ()
 
 
 def render_unit(service: Service) -> str:
@@ -102,7 +100,9 @@ def _unit_section(service: Service) -> list[str]:
         # network lasts 120 s at every boot (systemd-networkd-wait-online(8), --timeout=).
         lines += ["Wants=network-online.target", "After=network-online.target"]
     lines += container_units.UNIT if service.container else []
-    lines.append(f"RequiresMountsFor={service.weights_dir} {service.cache_dir}")
+    # A mount unit is pulled in even when an automount or nobody has mounted it (systemd.unit(5)).
+    mounts = (service.weights_dir, service.cache_dir, *service.library)
+    lines.append(f"RequiresMountsFor={' '.join(mounts)}")
     # A crash loop of long loads is how machines wedge (eugr/spark-vllm-docker#257: 35 restarts).
     return [*lines, "StartLimitIntervalSec=1h", "StartLimitBurst=3"]
 
@@ -173,11 +173,11 @@ def _check(service: Service) -> None:
 
 
 def _check_paths(service: Service, where: str, problems: Problems) -> None:
-    paths = [service.weights_dir, service.cache_dir, service.lib_dir]
+    paths = [service.weights_dir, service.cache_dir, service.lib_dir, *service.library]
     paths += [path for path in (service.api_key_file, service.env_file) if path is not None]
     for path in paths:
-        if not _PATH.fullmatch(path) or "/." in path:
+        if not PLAIN.fullmatch(path) or "/." in path:
             problems.add(where, f"{path!r} is not a plain absolute path", "rename it")
     for path in [*paths, *service.argv[:1]]:
-        if f"{path}/".startswith(_HIDDEN):
+        if f"{path}/".startswith(HIDDEN):
             problems.add(where, f"{path} is hidden from services", "move it below /srv or /opt")

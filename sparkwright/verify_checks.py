@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparkwright import serving, vllm_server, weights_plan
+from sparkwright import llama_server, serving, vllm_server, weights_plan
 from sparkwright.paths import LIB
 from sparkwright.place import place_of
 from sparkwright.site import Planned, lock_of, planned
 from sparkwright.status_ask import Answer
 from sparkwright.status_rows import MachineRow, Row
 
+OFFLINE: Final = {*vllm_server.OFFLINE, *llama_server.OFFLINE}
 DOCS: Final = "docs/troubleshooting.md"
 # Where the documents say more, by check; a test looks for each heading.
 ANCHORS: Final[Mapping[str, str]] = {
@@ -72,7 +73,7 @@ def question(
                 {
                     "unit": f"{item.unit}.service",
                     "ask": serving.question(item, place, found),
-                    "env": {k: v for k, v in launch.env.items() if k in vllm_server.OFFLINE},
+                    "env": {k: v for k, v in launch.env.items() if k in OFFLINE},
                     "weights": _weights(item, data),
                     "deep": deep,
                 }

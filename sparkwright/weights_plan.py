@@ -44,8 +44,15 @@ def spec_of(weights: Weights, data: Mapping[str, Any], endpoint: str) -> dict[st
         "adopt_dirs": list(data["weights_adopt_dirs"]),
         "stall_s": data["weights_stall_s"],
         "token_file": None,
+        **_library(weights, data),
         **weights_source(data, weights.snapshot.repo, str(weights.snapshot.commit)),
     }
+
+
+def _library(weights: Weights, data: Mapping[str, Any]) -> dict[str, Any]:
+    copy = bool(data["artifacts_library_copy"])
+    found = {"library": list(weights.library), "library_copy": copy}
+    return found if weights.library else {}
 
 
 def probes(spec: Mapping[str, Any], deep: bool) -> list[Spec]:
@@ -65,8 +72,9 @@ def verdict(state: State) -> dict[str, Any]:
             "missing": ["everything"],
             "changed": [],
             "leftovers": {},
+            "refused": {},
         }
-    return found
+    return {"refused": {}, **found}
 
 
 def stamped_manifest(state: State) -> str:
@@ -91,7 +99,8 @@ def plan(
     + token: Hub token for a gated repository, from the laptop's environment
     """
     seen = verdict(states[0])
-    notes = tuple(
+    notes = tuple(f"{path}: {why}; it is not used" for path, why in sorted(seen["refused"].items()))
+    notes += tuple(
         f"{weights.directory}/{name}: {size} bytes of an earlier download, not used; remove it "
         "yourself to free them"
         for name, size in sorted(seen["leftovers"].items())

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,17 @@ class Site:
     """A connected lab that makes its bundle, and is then cut off.
 
     + folder: holds sparks.yaml, its lock, and bundle/
+    + serve: machine name -> recipes; fleet: a fleet file that is there already instead
     """
 
-    def __init__(self, lab: Lab, folder: Path, serve: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, lab: Lab, folder: Path, serve: dict[str, Any] | None = None, fleet: Path | None = None
+    ) -> None:
         self.lab, self.folder = lab, folder
         self.bundle = folder / "bundle"
-        self.fleet = lab.write_fleet(folder / "sparks.yaml", serve or RECIPES, support.settings())
+        self.fleet = fleet or lab.write_fleet(
+            folder / "sparks.yaml", serve or RECIPES, support.settings()
+        )
         self.env = {
             "UV_DEFAULT_INDEX": f"{lab.upstream.url}/simple",
             "UV_NO_CONFIG": "1",
@@ -61,7 +66,7 @@ class Site:
         """For a program of ours that runs beside."""
         return {**os.environ, "SPARKS_FILE": str(fleet)}
 
-    def say_from(self, name: str, **artifacts: str) -> Path:
+    def say_from(self, name: str, **artifacts: str | bool) -> Path:
         """A fleet file like ours but for where things come from."""
         data = yaml.safe_load(self.fleet.read_text())
         data["artifacts"] = {"lock": data["artifacts"]["lock"], "from": name, **artifacts}
@@ -82,6 +87,35 @@ class Site:
         """Count what a machine sends."""
         link = network.names(machine.setting.record, machine.index)[1]
         return Cable(link, machine.address, self.lab.upstream.address, ports)
+
+
+def converge(
+    site: Site, machine: Machine, fleet: Path, answers: Mapping[int, str], *ports: int
+) -> tuple[int, int]:
+    """(changes of a second run, packets outside) of two converges that must succeed.
+
+    + answers: port -> model, each of which must say SPARK; ports: of the laptop's mirror
+    """
+    assert no_route(machine) == "", "the machine has a way out"
+    cable = site.cable(machine, *ports)
+    try:
+        support.converge(fleet, "--limit", machine.name)
+        again = support.converge(fleet, "--limit", machine.name)
+    finally:
+        cable.stop()
+    kinds = sorted(set(cable.outside))
+    said = {model: support.ask(machine, port, model).strip() for port, model in answers.items()}
+    print(f"{machine.name}: {said}; second run changed {again['changed']} "
+          f"{again['changes'] or ''}; {cable.inside} packets to the laptop, "
+          f"{len(cable.outside)} to others {kinds or ''}", flush=True)  # fmt: skip
+    assert set(said.values()) == {"SPARK"}
+    assert cable.inside, "nothing was counted at all"
+    return int(again["changed"]), len(cable.outside)
+
+
+def heading(text: str) -> None:
+    """A heading between the programs' own output."""
+    print(f"\n=== {text}", flush=True)
 
 
 def quiet(machine: Machine) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pysequoia
 import yaml
 
-from sparkwright.bundle_key import have_key
-from tests.airgap.place import PORTS, Site, mirror, slow
+from sparkwright.bundle_key import USER, have_key
+from tests.airgap.place import PORTS, RECIPES, Site, mirror, slow
 from tests.e2e import support
 from tests.lab.machine import Machine
 
@@ -131,6 +132,58 @@ def another_architecture(rows: Rows) -> None:
     assert "was made for arch aarch64, the machine has x86_64" in said, said[-1500:]
 
 
+def another_python(rows: Rows) -> None:
+    bad = rows.copy("python")
+    path = own(bad / "MANIFEST.json")
+    path.write_text(path.read_text().replace('"python": "3.11"', '"python": "3.12"'))
+    said = rows.refused(rows.site.say_from("bundle", path=str(bad)))
+    assert "was made for python 3.12, the machine has 3.11" in said, said[-1500:]
+
+
+def a_foreign_file(rows: Rows) -> None:
+    """Verify names it, and no machine ever gets it."""
+    bad = rows.copy("stranger")
+    (bad / "wheels/stranger-1.0-py3-none-any.whl").write_bytes(b"who knows")
+    fleet = rows.site.say_from("bundle", path=str(bad))
+    done = support.sparkwright(fleet, "bundle", "verify", str(bad), "--fleet", str(fleet))
+    assert done.returncode == 1, done.stdout[-1500:] + done.stderr[-1500:]
+    assert "wheels/stranger-1.0-py3-none-any.whl: does not belong here" in done.stdout + done.stderr
+    done = support.sparkwright(fleet, "converge", *rows.limit)
+    assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
+    assert "stranger" not in rows.machine.ssh(f"ls {DATA}/bundle/wheels").stdout
+
+
+def a_foreign_wheel_in_place_of_another(rows: Rows) -> None:
+    """As a wheel of another platform that was given the right one's name."""
+    bad = rows.copy("swapped")
+    path = next(bad.glob("wheels/*.whl"))
+    size = path.stat().st_size
+    path.unlink()
+    path.write_bytes(b"PK" + b"x" * (size - 2))
+    rows.forget(f"wheels/{path.name}")
+    said = rows.refused(rows.site.say_from("bundle", path=str(bad)))
+    assert f"wheels/{path.name}" in said, said[-1500:]
+    assert "arrived with sha256" in said
+    rows.mend()
+
+
+def a_recipe_newer_than_the_lock(rows: Rows) -> None:
+    fleet = rows.site.say_from("bundle", path=str(rows.site.bundle))
+    data = yaml.safe_load(fleet.read_text())
+    place = rows.site.folder / "newer-recipes"
+    place.mkdir()
+    (name,) = RECIPES[rows.machine.name]
+    text = next(
+        Path(p, f"{name}.yaml") for p in data["recipes"] if Path(p, f"{name}.yaml").exists()
+    )
+    (place / f"{name}.yaml").write_text(text.read_text().replace("revision: main", "revision: v2"))
+    data["recipes"].insert(0, str(place))
+    fleet.write_text(yaml.safe_dump(data))
+    said = rows.refused(fleet)
+    assert "@v2: the lock holds no commit and file list for it" in said, said[-1500:]
+    assert "Nothing was changed" in said
+
+
 def an_older_lock(rows: Rows) -> None:
     fleet = rows.site.say_from("bundle", path=str(rows.site.bundle))
     data = yaml.safe_load(fleet.read_text())
@@ -151,6 +204,29 @@ def another_key(rows: Rows) -> None:
         said = rows.refused(rows.site.say_from("bundle", path=str(rows.site.bundle)))
         assert "apt/" in said, said[-1500:]
         assert "Nothing was changed" in said
+    finally:
+        key.write_bytes(kept)
+
+
+def an_expired_key(rows: Rows) -> None:
+    """The bundle is signed with a key that ends a moment later."""
+    key = rows.site.folder / "bundle-key.asc"
+    kept = key.read_bytes()
+    bad = rows.copy("expired")
+    try:
+        made = pysequoia.Tsk.generate(USER, profile=pysequoia.Profile.RFC4880, validity_seconds=30)
+        key.write_text(str(made))
+        rows.site.command("bundle", str(bad), "--fleet", str(rows.site.fleet))
+        ends = made.extract_certificate().expiration
+        assert ends
+        time.sleep(max(0.0, ends.timestamp() - time.time() + 1))
+        for fleet in (
+            rows.site.say_from("bundle", path=str(bad)),
+            rows.site.say_from("mirror", url="http://192.0.2.1:8095"),
+        ):
+            said = rows.refused(fleet)
+            assert f"the key expired {ends:%Y-%m-%d}" in said, said[-1500:]
+            assert "Nothing was changed" in said
     finally:
         key.write_bytes(kept)
 
@@ -285,9 +361,14 @@ ROWS: tuple[Callable[[Rows], None], ...] = (
     a_truncated_file,
     a_missing_file,
     an_unfinished_bundle,
+    a_foreign_file,
+    a_foreign_wheel_in_place_of_another,
     another_architecture,
+    another_python,
     an_older_lock,
+    a_recipe_newer_than_the_lock,
     another_key,
+    an_expired_key,
     a_full_disk,
     full_in_the_middle,
     two_pushes_at_once,

@@ -36,6 +36,7 @@ def golden_service() -> Service:
             "TIKTOKEN_CACHE_DIR": tiktoken,
             "TIKTOKEN_ENCODINGS_BASE": tiktoken,
             "TIKTOKEN_RS_CACHE_DIR": tiktoken,
+            **llama_server.offline(None),
         },
         port=recipe.port,
         listen="127.0.0.1",

@@ -12,11 +12,14 @@ import yaml
 
 from sparkwright.cli import COMMANDS, main
 from sparkwright.drift_metrics import GAUGES
+from sparkwright.fleet import load_fleet
+from sparkwright.fleet_artifacts import WORDS
 from sparkwright.fleet_settings import settings_defaults
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = [PROJECT / "README.md", PROJECT / "CHANGELOG.md", *sorted((PROJECT / "docs").glob("*.md"))]
 TROUBLE = PROJECT / "docs" / "troubleshooting.md"
+AIR_GAP = PROJECT / "docs" / "air-gap.md"
 SETTINGS = settings_defaults(PROJECT / "group_data/all.py")
 GONE = "\N{HORIZONTAL ELLIPSIS}"  # stands for a name or number in a quoted message
 
@@ -176,6 +179,46 @@ def test_troubleshooting_has_enough_rows() -> None:
 @pytest.mark.parametrize("message", messages())
 def test_a_quoted_message_is_in_the_code(message: str) -> None:
     assert printed(message)
+
+
+def air_gap_messages() -> list[str]:
+    """Messages in the last table of the air gap's page."""
+    table = AIR_GAP.read_text().split("## When something is wrong")[1]
+    return re.findall(r"^\| `([^`]+)` \|", table, re.M)
+
+
+@pytest.mark.parametrize("message", air_gap_messages())
+def test_a_quoted_message_of_the_air_gap_is_in_the_code(message: str) -> None:
+    assert printed(message)
+
+
+def test_the_air_gaps_examples_are_taken(tmp_path: Path) -> None:
+    """Each `artifacts: {…}` of the page, as a reader copies it."""
+    examples = re.findall(r"^artifacts: .*$", AIR_GAP.read_text(), re.M)
+    assert len(examples) >= 3
+    for text in examples:
+        path = tmp_path / "sparks.yaml"
+        path.write_text(f"{text}\nsparks: {{a: {{address: 192.0.2.1}}}}\n")
+        found = load_fleet(path, SETTINGS).artifacts
+        assert found.source in ("mirror", "bundle")
+        assert found.url or found.path
+
+
+def test_the_air_gaps_page_has_its_parts() -> None:
+    text = AIR_GAP.read_text()
+    for word in WORDS:
+        assert re.search(rf"^`from: {word}`.*?^    laptop", text, re.M | re.S), word
+    for part in ("Sizes to expect for gpt-oss-120b", "Update a site later", "Add a model later"):
+        assert f"\n## {part}\n" in text
+    for command in ("lock --fleet", "bundle /", "bundle verify /", "converge"):
+        assert f"sparkwright {command}" in text
+
+
+@each_document
+def test_programs_of_the_machine_exist(path: Path) -> None:
+    named = set(re.findall(r"/opt/sparkwright/lib/([a-z_]+\.py)", code(path.read_text())))
+    here = PROJECT / "files/opt/sparkwright/lib"
+    assert {name for name in named if not (here / name).exists()} == set()
 
 
 def test_a_message_that_nobody_prints_is_noticed() -> None:

@@ -118,6 +118,21 @@ BAD = {
         "sparks.yaml: artifacts/path: belongs to from: bundle, and this says from: upstream; "
         "remove it, or write from: bundle",
     ),
+    "library_relative": (
+        "artifacts: {library: models}" + GOOD,
+        'sparks.yaml: artifacts/library: must be a plain absolute path, not "models"; '
+        "write library: /mnt/models",
+    ),
+    "library_at_home": (
+        "artifacts: {library: /home/me/models}" + GOOD,
+        "sparks.yaml: artifacts/library: /home/me/models is hidden from services; "
+        "mount it below /mnt or /srv",
+    ),
+    "library_copy_of_nothing": (
+        "artifacts: {library_copy: true}" + GOOD,
+        "sparks.yaml: artifacts/library_copy: there is no library to copy from; "
+        "add library: /mnt/models",
+    ),
     "artifacts_typo": (
         "artifacts: {form: mirror}" + GOOD,
         "sparks.yaml: artifacts: unknown key form; did you mean from?",

@@ -49,6 +49,12 @@ def port(number: int, *holders: str) -> dict[str, Any]:
     return {"ports": {"ports": {str(number): list(holders)}}}
 
 
+def library(rc: int, out: str = "", err: str = "") -> dict[str, Any]:
+    return {"library": {"rc": rc, "out": out, "err": err}}
+
+
+NAS = {"artifacts_library": "/mnt/models"}
+MOUNT = "mount it (systemd.mount(5), fstab: try `findmnt /mnt/models`), or remove artifacts/library"
 MEND = "mend the driver (sparkwright never changes it), then run again"
 DASHBOARD = "use the DGX dashboard's update; sparkwright never changes it"
 FOREIGN = "is not ours and has the name of a unit that we would write; rename it, or the recipe"
@@ -56,6 +62,19 @@ FOREIGN = "is not ours and has the name of a unit that we would write; rename it
 ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Any], list[str]]] = {
     "a good Spark": ({}, {}, [ITEM], []),
     "nothing to serve": ({}, {}, [], []),
+    "a library": (library(0, "hub"), NAS, [ITEM], []),
+    "a library whose mount is missing": (
+        library(0), NAS, [ITEM],
+        [f"library /mnt/models: is an empty directory: nothing is mounted there; {MOUNT}"],
+    ),
+    "a library that is nowhere": (
+        library(2, err="sh: 1: cd: can't cd to /mnt/models: No such file"), NAS, [ITEM],
+        [f"library /mnt/models: cannot be opened (No such file); {MOUNT}"],
+    ),
+    "a library whose server is gone": (
+        library(124), NAS, [ITEM],
+        ["library /mnt/models: does not answer within 20 s; is its server on?"],
+    ),
     "architecture": (
         host(arch="x86_64"), {}, [],
         ["arch: is x86_64, not aarch64; set `arch` for a machine that is not a Spark"],
@@ -279,7 +298,8 @@ def test_answers_are_taken_in_the_order_of_the_questions() -> None:
     assert asked["data_dir"] == {"kind": "disk", "path": "/srv/sparkwright"}
     assert asked["prefix"] == {"kind": "disk", "path": "/opt/sparkwright"}
     assert asked["gpu"]["argv"][0] == "nvidia-smi"
-    assert asked["held"]["argv"][:2] == ["find", DIRECTORY]
+    assert asked["held"]["argv"][2:4] == ["find", DIRECTORY]
+    assert specs[found.library["mark"]]["argv"][-1] == "/"
     assert asked["ours"]["argv"][0] == "grep"
     assert asked["units"]["argv"][0] == "sh"
 

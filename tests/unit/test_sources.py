@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pysequoia
 import pytest
 
 from sparkwright import hub_client, sources, uv_client
@@ -16,7 +19,7 @@ from sparkwright.errors import SparkwrightError
 from sparkwright.preflight_seen import places
 from sparkwright.resources import File
 from sparkwright.sources import UPSTREAM, Source, placed, source_of
-from sparkwright.sources_apt import apt_files, sources_text
+from sparkwright.sources_apt import apt_files, armoured, sources_text
 from sparkwright.system import Packages
 from sparkwright.weights_plan import plan as weights_plan
 from sparkwright.weights_plan import spec_of
@@ -110,6 +113,23 @@ def test_a_mirror_wants_the_fleets_key(tmp_path: Path) -> None:
         apt_files(settings)
     (tmp_path / "k.asc").write_text("no key")
     with pytest.raises(SparkwrightError, match=r"k\.asc: is no key"):
+        apt_files(settings)
+
+
+def test_an_expired_key_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = tmp_path / "k.asc"
+    key.write_text(str(pysequoia.Tsk.generate("x", validity_seconds=86_400)))
+    settings = data(artifacts_from="mirror", artifacts_url=URL, artifacts_key=str(key))
+    assert "BEGIN PGP" in apt_files(settings)[0].content
+    armoured.cache_clear()
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> Later:
+            return cls.fromtimestamp(time.time() + 90_000, UTC)
+
+    monkeypatch.setattr("sparkwright.sources_apt.datetime", Later)
+    with pytest.raises(SparkwrightError, match=r"k\.asc: the key expired 2"):
         apt_files(settings)
 
 

@@ -8,7 +8,7 @@ Exit codes: 0 done, 1 failed (one line says why), 2 the spec cannot be used, 143
 SIGTERM. `status` exits 0 whenever it could answer; the answer is in the JSON:
 
     {"ok", "manifest_digest", "missing", "changed", "leftovers": {name: bytes},
-     "missing_bytes", "message"}
+     "missing_bytes", "message", "refused": {path in a library: why it is not used}}
 
 + missing: not there as a regular file; changed: there, but not what was verified last
 + missing_bytes: bytes that a fetch has to bring, as far as known without hashing
@@ -29,7 +29,7 @@ from types import FrameType
 
 from weights_fetch import JobError
 from weights_files import remove_stale
-from weights_job import run
+from weights_job import run, told
 from weights_progress import Progress
 from weights_spec import LOCK, Spec, SpecError, load_spec
 from weights_state import status
@@ -78,9 +78,9 @@ def _fetch(spec: Spec, deep: bool) -> int:
                 # Nothing of an unfinished download can be used again by this client.
                 remove_stale(spec)
                 raise
-        progress.phase("done", spec.total_bytes, spec.total_bytes)
+        progress.phase("done", spec.total_bytes, spec.total_bytes, told(spec))
     except (JobError, OSError) as error:
-        return _failed(progress, _why(error))
+        return _failed(progress, "; ".join(filter(None, (_why(error), told(spec)))))
     except Stopped:
         print("weights: stopped; finished files are kept", file=sys.stderr)
         progress.phase("stopped", spec.total_bytes)

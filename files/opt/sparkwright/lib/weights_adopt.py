@@ -22,7 +22,7 @@ def adopt(spec: Spec, files: list[File], say: Callable[[str], None]) -> dict[str
     for file in files:
         for candidate in _candidates(spec, file):
             hashes = _hashes(candidate, file)
-            if hashes is not None and _place(spec, candidate, file):
+            if hashes is not None and bring(spec, candidate, file):
                 say(f"{file.path}: adopted from {candidate}")
                 adopted[file.path] = hashes
                 break
@@ -52,7 +52,8 @@ def _hashes(candidate: Path, file: File) -> Hashes | None:
     return found if found.matches(file.expected) else None
 
 
-def _place(spec: Spec, source: Path, file: File) -> bool:
+def bring(spec: Spec, source: Path, file: File) -> bool:
+    """Give a proved file its place here; False when there is no room, or its copy is not it."""
     target = spec.dir / file.path
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".sparkwright-{target.name}.tmp")

@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from weights_spec import CACHE, MANIFEST, OURS, STAMP, SUMS, File, Spec
+from weights_spec import CACHE, MANIFEST, OURS, REFUSED, STAMP, SUMS, File, Spec
 
 
 def regular_stat(path: Path) -> os.stat_result | None:
@@ -79,7 +79,8 @@ def remove_stale(spec: Spec) -> int:
     The caller holds the lock of the directory, so they are not of another agent, and neither are
     files that an agent was writing beside their places when it died.
     """
-    written = [path for name in (MANIFEST, SUMS, STAMP) for path in spec.dir.glob(f".{name}.*.tmp")]
+    names = (MANIFEST, SUMS, STAMP, REFUSED)
+    written = [path for name in names for path in spec.dir.glob(f".{name}.*.tmp")]
     for path in [*written, *spec.dir.rglob(".sparkwright-*.tmp")]:
         path.unlink(missing_ok=True)
     files = incomplete_files(spec)

@@ -20,6 +20,7 @@ from weights_files import (
     sync_directory,
 )
 from weights_hash import Hashes, hash_many
+from weights_library import place, refused, use
 from weights_manifest import write_manifest
 from weights_progress import Progress
 from weights_spec import CACHE, STAMP, File, Spec
@@ -46,6 +47,7 @@ def run(spec: Spec, deep: bool, progress: Progress, say: Say) -> None:
         say(f"{spec.dir}: removed {freed} bytes of unfinished downloads")
     hashes = {file.path: Hashes(stamp.files[file.path]["sha256"]) for file in found.good}
     hashes |= _verify(spec, found.unsure, progress, say)
+    hashes |= _library(spec, _without(spec.files, hashes), progress, say)
     hashes |= adopt(spec, _without(spec.files, hashes), say)
     wanted = _without(spec.files, hashes)
     if wanted:
@@ -60,6 +62,19 @@ def _without(files: tuple[File, ...], hashes: dict[str, Hashes]) -> list[File]:
     return [file for file in files if file.path not in hashes]
 
 
+def _library(spec: Spec, files: list[File], progress: Progress, say: Say) -> dict[str, Hashes]:
+    """Files that a library has, used where they lie."""
+    if not spec.library or not files:
+        return {}
+    progress.phase("library", sum(file.size for file in files))
+    return use(spec, files, progress.add, say)
+
+
+def told(spec: Spec) -> str:
+    """What the library has and is not used, in one line; nothing when all is well."""
+    return "; ".join(f"{path} {why}: not used" for path, why in refused(spec).items())
+
+
 def _report_leftovers(spec: Spec, say: Say) -> None:
     for name, size in leftovers(spec).items():
         say(f"{spec.dir / name}: {size} bytes that this model does not need; left alone")
@@ -71,7 +86,7 @@ def _verify(spec: Spec, files: list[File], progress: Progress, say: Say) -> dict
     found = hash_many(works(spec, files), progress.add)
     right = {}
     for file in files:
-        hashes = found[spec.dir / file.path]
+        hashes = found[place(spec, file.path)]
         if hashes.matches(file.expected):
             right[file.path] = hashes
         else:

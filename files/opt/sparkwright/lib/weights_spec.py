@@ -8,6 +8,8 @@ Keys of SPEC.json (required: dir, repo, commit, files):
 + endpoint: address of the Hub; hub_python: the Python that has huggingface_hub (only `fetch`)
 + plain: the endpoint is a plain tree of files with the Hub's paths, not a Hub
 + held: directory on this machine that has the same files, to be linked; "" for none
++ library: directories on this machine that may hold the files; they are used where they lie,
+  or copied when library_copy is true
 + include, exclude, license, manifest: recorded in MANIFEST.json (manifest: a map of extras)
 + adopt_dirs: directories that may hold the same files already
 + token_file: file with the Hub token, or null
@@ -30,8 +32,9 @@ MANIFEST = "MANIFEST.json"
 SUMS = "SHA256SUMS"
 STAMP = ".sparkwright-stat.json"
 LOCK = ".sparkwright-lock"
+REFUSED = ".sparkwright-library.json"
 CACHE = ".cache"
-OURS = (MANIFEST, SUMS, STAMP, LOCK, CACHE)
+OURS = (MANIFEST, SUMS, STAMP, LOCK, CACHE, REFUSED)
 
 # Ten minutes: xet freezes reported in xet-core#898 and #883 lasted 30 minutes and more, and a
 # healthy transfer writes every second.
@@ -39,7 +42,7 @@ STALL_S = 600.0
 RETRY_WAIT_S = 5.0
 
 _TEXTS = ("repo", "endpoint", "hub_python", "license", "held")
-_LISTS = ("include", "exclude", "adopt_dirs")
+_LISTS = ("include", "exclude", "adopt_dirs", "library")
 
 
 class SpecError(Exception):
@@ -83,6 +86,8 @@ class Spec:
     retry_wait_s: float
     plain: bool = False
     held: str = ""
+    library: tuple[Path, ...] = ()
+    library_copy: bool = False
 
     @property
     def total_bytes(self) -> int:
@@ -190,4 +195,6 @@ def _build(data: dict[str, Any]) -> Spec:
         retry_wait_s=float(data.get("retry_wait_s", RETRY_WAIT_S)),
         plain=bool(data.get("plain", False)),
         held=data.get("held", ""),
+        library=tuple(Path(name) for name in data.get("library", ())),
+        library_copy=bool(data.get("library_copy", False)),
     )

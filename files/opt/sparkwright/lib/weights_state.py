@@ -15,6 +15,7 @@ from typing import Any
 
 from weights_files import leftovers, regular_stat, write_json
 from weights_hash import Hashes, Work, hash_many
+from weights_library import looks, place, refused
 from weights_spec import MANIFEST, STAMP, SUMS, File, Spec
 
 FORMAT = 1
@@ -28,12 +29,12 @@ class Stamp:
     manifest_digest: str = ""
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def trusts(self, directory: Path, name: str, expected: str | None = None) -> bool:
+    def trusts(self, spec: Spec, name: str, expected: str | None = None) -> bool:
         """Is the file exactly the one that was hashed, and was that hash the expected one?"""
         entry = self.files.get(name)
         if entry is None or (expected is not None and entry.get("expected") != expected):
             return False
-        return stat_entry(directory / name) == entry.get("stat")
+        return stat_entry(spec, name) == entry.get("stat")
 
 
 @dataclass
@@ -51,8 +52,11 @@ class Check:
         return sorted([*self.missing, *self.resized], key=lambda file: file.path)
 
 
-def stat_entry(path: Path) -> list[int] | None:
-    """[size, mtime_ns, inode] of a regular file."""
+def stat_entry(spec: Spec, name: str) -> list[int] | None:
+    """[size, mtime_ns, inode] of a regular file; without the inode when it is a library's."""
+    path = place(spec, name)
+    if path != spec.dir / name:
+        return looks(path)
     found = regular_stat(path)
     return None if found is None else [found.st_size, found.st_mtime_ns, found.st_ino]
 
@@ -74,31 +78,36 @@ def write_stamp(spec: Spec, manifest_digest: str, hashes: Mapping[str, Hashes]) 
         file.path: {
             "expected": file.expected,
             "sha256": hashes[file.path].sha256,
-            "stat": stat_entry(spec.dir / file.path),
+            "stat": stat_entry(spec, file.path),
         }
         for file in spec.files
     }
     for name in (MANIFEST, SUMS):
-        files[name] = {"stat": stat_entry(spec.dir / name)}
+        files[name] = {"stat": stat_entry(spec, name)}
     value = {
         "format": FORMAT,
         "job": spec.digest(),
         "manifest_digest": manifest_digest,
+        "library": [str(top) for top in spec.library if _uses(spec, top)],
         "files": files,
     }
     write_json(spec.dir / STAMP, value)
+
+
+def _uses(spec: Spec, top: Path) -> bool:
+    return any(place(spec, file.path) == top / file.path for file in spec.files)
 
 
 def check(spec: Spec, stamp: Stamp) -> Check:
     """Sort the wanted files by what the stamp and a stat say about them."""
     found = Check()
     for file in spec.files:
-        state = regular_stat(spec.dir / file.path)
+        state = regular_stat(place(spec, file.path))
         if state is None:
             found.missing.append(file)
         elif state.st_size != file.size:
             found.resized.append(file)
-        elif stamp.trusts(spec.dir, file.path, file.expected):
+        elif stamp.trusts(spec, file.path, file.expected):
             found.good.append(file)
         else:
             found.unsure.append(file)
@@ -107,12 +116,12 @@ def check(spec: Spec, stamp: Stamp) -> Check:
 
 def works(spec: Spec, files: list[File]) -> list[Work]:
     """The files as work for the hasher."""
-    return [Work(spec.dir / file.path, file.expected) for file in files]
+    return [Work(place(spec, file.path), file.expected) for file in files]
 
 
 def complete(spec: Spec, stamp: Stamp, found: Check) -> bool:
     """Is the whole job done: every file good, and the manifest of this very job beside them?"""
-    written = all(stamp.trusts(spec.dir, name) for name in (MANIFEST, SUMS))
+    written = all(stamp.trusts(spec, name) for name in (MANIFEST, SUMS))
     return len(found.good) == len(spec.files) and stamp.job == spec.digest() and written
 
 
@@ -131,7 +140,7 @@ def status(spec: Spec, deep: bool) -> dict[str, Any]:
         message = _distrust(spec, bad) if bad else ""
     changed = {file.path for file in [*found.unsure, *found.resized]} | set(bad)
     names = (MANIFEST, SUMS)
-    changed |= {n for n in names if n in stamp.files and not stamp.trusts(spec.dir, n)}
+    changed |= {n for n in names if n in stamp.files and not stamp.trusts(spec, n)}
     to_fetch = [*found.to_fetch, *(file for file in spec.files if file.path in bad)]
     return {
         "ok": not bad and complete(spec, stamp, found),
@@ -141,12 +150,15 @@ def status(spec: Spec, deep: bool) -> dict[str, Any]:
         "leftovers": leftovers(spec),
         "missing_bytes": sum(file.size for file in to_fetch),
         "message": message,
+        "refused": refused(spec),
     }
 
 
 def _bad(spec: Spec, files: list[File]) -> list[str]:
     hashes = hash_many(works(spec, files))
-    return [file.path for file in files if not hashes[spec.dir / file.path].matches(file.expected)]
+    return [
+        file.path for file in files if not hashes[place(spec, file.path)].matches(file.expected)
+    ]
 
 
 def _distrust(spec: Spec, names: list[str]) -> str:
