@@ -50,8 +50,8 @@ test-cuda: setup ## compile CUDA files of llama.cpp for sm_121a with an nvcc 13;
 test-vllm: lab-host setup ## a real vLLM (CPU wheels) on a lab machine: twice, asked, and refused
 	@$(PYTHON) -m tests.vllm </dev/null
 
-test-airgap: lab-host setup ## machines with no way out: from a bundle, from a mirror, bad input
-	@$(PYTHON) -m tests.airgap </dev/null
+test-airgap: lab-host setup ## machines with no way out: both engines, bad input, a library
+	@$(PYTHON) -m tests.airgap $(ARGS) </dev/null
 
 test-wheels: setup ## look into vLLM's real wheels for a Spark; ARGS=--all hashes each (4.3 GB)
 	@$(PYTHON) -m tests.wheels $(ARGS) </dev/null
@@ -66,8 +66,8 @@ test-browser: setup ## the page of verify --html in Debian's Chromium, on a phon
 	--disable-pip-version-check --editable '.[browser]'
 	@$(PYTHON) -m pytest tests/browser/*_page.py </dev/null
 
-test-bundle: setup ## fill and prove a bundle with real wheels and debs for arm64 (130 MB)
-	@$(PYTHON) -m tests.bundle </dev/null
+test-bundle: setup ## a bundle of real wheels and debs for arm64 (130 MB); ARGS=--vllm: 4.3 GB more
+	@$(PYTHON) -m tests.bundle $(ARGS) </dev/null
 
 drift: lab-host setup ## damage converged machines in every way we know; each is named and mended
 	@$(PYTHON) -m tests.drift </dev/null
