@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -213,7 +214,7 @@ def test_prune_removes_and_refuses_what_is_used(site: Site) -> None:
     assert support.ask(site.one, 8080, "tiny-gpt-oss").strip() == "SPARK"
 
 
-def test_a_machine_that_is_off_is_unknown(site: Site) -> None:
+def test_a_machine_that_is_off_is_unknown(site: Site, tmp_path: Path) -> None:
     site.two.link_down()
     try:
         code, found = site.weights("--timeout", "3")
@@ -221,8 +222,105 @@ def test_a_machine_that_is_off_is_unknown(site: Site) -> None:
         assert found["spark-1"][0]["state"] == "complete"
         assert site.weights("prune", "--apply", "--timeout", "3")[0] == 2
         assert site.weights("repair", "--timeout", "3")[0] == 2
+        # And to every other command that asks machines: never well, whatever the others are.
+        for words in (("status",), ("verify",), ("doctor",), ("show", LLAMA), ("logs",),
+                      ("report", "--output", str(tmp_path / "r.tar.gz"))):  # fmt: skip
+            done = support.sparkwright(site.fleet, *words, "--timeout", "5")
+            assert (words, done.returncode) == (words, 2)
+            assert "spark-2" in done.stdout + done.stderr
+        assert support.check(site.fleet)[0] == 2
     finally:
         site.two.link_up()
+
+
+# --- verify in pyinfra, show, the clock's cap ---
+
+
+def pyinfra(site: Site, deploy: str, *words: str) -> subprocess.CompletedProcess[str]:
+    program = str(Path(support.PROGRAM).with_name("pyinfra"))
+    env = {"SPARKS_FILE": str(site.fleet), "PATH": "/usr/bin:/bin", "HOME": "/root",
+           "PYINFRA_PROGRESS": "off"}  # fmt: skip
+    return subprocess.run([program, "inventory.py", deploy, "-y", "--json", *words], cwd=PROJECT,
+                          env=env, capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def test_pyinfra_proves_what_runs(site: Site) -> None:
+    before = support.processes([site.one, site.two])
+    done = pyinfra(site, "verify.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["results"]
+    assert (found["failed_hosts"], found["totals"]["success"]) == ([], 0)
+    assert support.processes([site.one, site.two]) == before
+
+
+def test_pyinfra_shows_a_machine_with_a_wrong_check_as_failed(site: Site) -> None:
+    site.one.ssh(f"sudo systemctl stop {UNIT}")
+    try:
+        done = pyinfra(site, "verify.py")
+    finally:
+        site.one.ssh(f"sudo systemctl start {UNIT}")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["results"]["failed_hosts"] == ["spark-1"]
+    assert "WRONG" in done.stderr
+    assert "look closer: sparkwright logs" in done.stderr
+    support.converge(site.fleet)
+
+
+def test_the_command_that_is_shown_is_the_one_that_runs(site: Site) -> None:
+    done = support.sparkwright(site.fleet, "show", GPT, "--print")
+    assert (done.returncode, done.stderr) == (0, "# spark-1: as it is on the machine\n")
+    words = shlex.split(done.stdout)
+    pid = support.process(site.one, UNIT).pid
+    running = site.one.ssh(f"sudo cat /proc/{pid}/cmdline").stdout.split("\0")[:-1]
+    assert words[-len(running) :] == running
+    told = json.loads(support.sparkwright(site.fleet, "show", GPT, "--json").stdout)
+    schema = json.loads((PROJECT / "docs/schemas/show.json").read_text())
+    jsonschema.validate(told, schema)
+    file = site.one.ssh(f"cat /etc/systemd/system/{UNIT}").stdout
+    assert told["units"][0]["text"] == file
+    key = site.two.ssh("sudo cat /etc/sparkwright/api-key").stdout.strip()
+    assert key not in support.sparkwright(site.fleet, "show", LLAMA).stdout
+    wrong = support.sparkwright(site.fleet, "show", "tiny")
+    assert (wrong.returncode, "no machine serves tiny" in wrong.stderr) == (2, True)
+
+
+# Replaces the driver's program, which a machine without a GPU has not: it keeps the lock and the
+# clock in files, and forgets both when it is told to.
+FAKE_SMI = """#!/bin/sh
+case "$1" in
+-lgc) echo "${2#*,}" >/run/fake-clock; echo "GPU clocks set" ;;
+-rgc) echo 2600 >/run/fake-clock ;;
+--query-gpu=clocks*) cat /run/fake-clock 2>/dev/null || echo 2600 ;;
+esac
+"""
+
+
+def test_a_cap_of_the_clock_is_kept_and_taken_away(site: Site) -> None:
+    cap = ("--data", "gpu_clock_max_mhz=2150", "--limit", "spark-1")
+    clock = "sparkwright-gpu-clock.service"
+    site.one.ssh("sudo tee /usr/bin/nvidia-smi >/dev/null; sudo chmod 755 /usr/bin/nvidia-smi",
+                 input=FAKE_SMI)  # fmt: skip
+    code, report = support.check(site.fleet, *cap)
+    assert code == 1
+    assert any(clock in what for what in support.drift_of(report))
+    support.converge(site.fleet, *cap)
+    assert site.one.ssh("cat /run/fake-clock").stdout == "2150\n"
+    assert site.one.ssh(f"systemctl is-enabled {clock}").stdout == "enabled\n"
+    assert support.check(site.fleet, *cap)[0] == 0
+    # A driver that was loaded again has forgotten it; so has a boot, after which the unit sets it.
+    site.one.ssh("sudo rm /run/fake-clock")
+    code, report = support.check(site.fleet, *cap)
+    assert support.drift_of(report) == ["GPU clock: is 2600 MHz, above the cap of 2150"]
+    site.one.power_off()
+    site.one.boot()
+    assert site.one.ssh("cat /run/fake-clock").stdout == "2150\n"
+    support.converge(site.fleet, *cap)
+    assert support.check(site.fleet, *cap)[0] == 0
+    support.converge(site.fleet, "--limit", "spark-1")
+    assert site.one.ssh("cat /run/fake-clock").stdout == "2600\n"
+    assert site.one.ssh(f"ls /etc/systemd/system/{clock}", check=False).returncode != 0
+    site.one.ssh("sudo rm /usr/bin/nvidia-smi /run/fake-clock")
+    assert support.check(site.fleet)[0] == 0
 
 
 # --- drift for Prometheus ---
