@@ -169,6 +169,22 @@ def test_damage_is_found_without_a_recipe(root: Path) -> None:
     assert rows(root)[name]["check"]["ok"] is None
 
 
+def test_files_that_stay_in_a_library_are_there(root: Path, tmp_path: Path) -> None:
+    """The stamp has two figures for them: weights_library.py."""
+    place = snapshot(root, f"lab/tiny/{OLD}")
+    shelf = tmp_path / "model.gguf"
+    (place / "model.gguf").rename(shelf)
+    (place / "model.gguf").symlink_to(shelf)
+    info = shelf.stat()
+    stat = [info.st_size, info.st_mtime_ns]
+    (place / store.STAMP).write_text(json.dumps({"files": {"model.gguf": {"stat": stat}}}))
+    assert store.by_manifest(place, False, str(LIB))["ok"]
+    shelf.write_bytes(b"x")
+    assert store.by_manifest(place, False, str(LIB))["changed"] == ["model.gguf"]
+    shelf.unlink()
+    assert store.by_manifest(place, False, str(LIB))["missing"] == ["model.gguf"]
+
+
 def test_recipes_claim_and_the_agent_judges(root: Path) -> None:
     place = snapshot(root, f"lab/tiny/{OLD}")
     wanted = {"names": ["tiny"], "spec": {

@@ -149,9 +149,11 @@ def by_manifest(place: Path, deep: bool, lib: str) -> dict[str, Any]:
     missing, changed = [], []
     for name, known in stats.items():
         with contextlib.suppress(OSError):
-            state = (place / name).lstat()
+            # Two figures: a link of ours into a library (weights_library.py).
+            state = (place / name).stat() if len(known or ()) == 2 else (place / name).lstat()
             if S_ISREG(state.st_mode):
-                same = [state.st_size, state.st_mtime_ns, state.st_ino] == known
+                looks = [state.st_size, state.st_mtime_ns, state.st_ino]
+                same = looks[: len(known or looks)] == known
                 changed += [] if same else [name]
                 continue
         missing.append(name)
