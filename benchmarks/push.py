@@ -1,10 +1,14 @@
-"""The push of a bundle beside rsync over the same ssh: first, again, and after a small change."""
+"""The push of a bundle beside rsync over the same ssh: first, again, and after a small change.
+
+python -m benchmarks.push       these figures alone
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import resource
 import shlex
 import statistics
 import subprocess
@@ -12,14 +16,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from benchmarks import measure
 from benchmarks.measure import Figure, timed
 from sparkwright.bundle_layout import Entry
 from sparkwright.paths import script
 from sparkwright.push_operations import missing, program, state_probe
 from sparkwright.push_ssh import ssh_words
 from sparkwright.resources import quote
-from tests.lab.lab import Lab
+from tests.lab.host import cache_dir
+from tests.lab.lab import Lab, start_lab
 from tests.lab.machine import Machine
 
 MIB = 1 << 20
@@ -80,10 +87,17 @@ class Push:
 
     def rsync(self) -> float:
         """Seconds of rsync over the very same ssh."""
-        self.empty()
         shell = " ".join(shlex.quote(word) for word in self.ssh[:-1])
         target = f"{self.ssh[-1]}:/srv/rsync/"
         return timed(["rsync", "-a", "-e", shell, f"{self.top}/", target], {}).seconds
+
+    def cpu_s(self) -> list[float]:
+        """CPU-seconds so far: of programs that this one started and that ended, of the machine."""
+        mine = resource.getrusage(resource.RUSAGE_CHILDREN)
+        stats = [group / "cpu.stat" for group in self.machine.groups]  # cgroup2 has that
+        lines = [line.split() for path in stats if path.exists() for line in path.open()]
+        there = sum(int(number) for name, number in lines if name == "usage_usec")
+        return [mine.ru_utime + mine.ru_stime, there / 1e6]
 
     def root(self, command: str) -> None:
         """prepare or settle, as a converge runs them."""
@@ -105,8 +119,9 @@ class Push:
         """(seconds, bytes that travelled) of everything that a push does."""
         began = time.monotonic()
         sent = 0
-        if lacking := self.lacking():
+        if self.lacking():
             self.root("prepare")
+            lacking = self.lacking()
             remote = quote("python3", "-c", script("push_receive.py"),
                            f"{PLACE}/.sparkwright/incoming")  # fmt: skip
             rows = [[entry.path, entry.size, entry.sha256] for entry in lacking]
@@ -128,10 +143,14 @@ def figures(lab: Lab, folder: Path, say: Callable[[str], None]) -> list[Figure]:
     megabytes = sum(SIZES) / 1e6
     ours, theirs = [], []
     for turn in range(ROUNDS):
+        push.empty()
         theirs.append(push.rsync())
         push.empty()
+        at = push.cpu_s()
         ours.append(push.push()[0])
-        say(f"round {turn + 1} of {ROUNDS}: rsync {theirs[-1]:.2f} s, push {ours[-1]:.2f} s")
+        used = " + ".join(f"{b - a:.1f}" for a, b in zip(at, push.cpu_s(), strict=True))
+        say(f"round {turn + 1} of {ROUNDS}: rsync {theirs[-1]:.2f} s, push {ours[-1]:.2f} s "
+            f"({used} CPU-seconds here and there)")  # fmt: skip
     again = statistics.median(push.push()[0] for _ in range(ROUNDS))
     changed = list(range(5, len(SIZES), 100))  # 1 % of the files
     for number in changed:
@@ -144,3 +163,22 @@ def figures(lab: Lab, folder: Path, say: Callable[[str], None]) -> list[Figure]:
         Figure("push_again", again, "s", AGAIN_S),
         Figure("push_delta", sent / 1e6, "MB", sum(SIZES[n] for n in changed) / 1e6),
     ]
+
+
+def main() -> int:
+    """Measure and print."""
+    # Not in /tmp: that may be memory.
+    with start_lab(machines=1) as lab, TemporaryDirectory(dir=cache_dir()) as folder:
+        found = figures(lab, Path(folder), say)
+    print(f"{measure.machine()}, load {measure.load()}")
+    print("\n".join(map(str, found)))
+    return 0
+
+
+def say(text: str) -> None:
+    """A line of progress with the load, without which no figure can be judged."""
+    print(f"[load {measure.load()}] {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

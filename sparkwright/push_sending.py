@@ -1,16 +1,21 @@
-"""One stream of a push: what has been sent, what the machine said, and lines about it."""
+"""The state of a push: what has been sent, what the machine said, and lines about it."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
 SAY_EVERY_S: Final = 1.0
+JUDGED_AFTER: Final = 32 << 20  # bytes; pipe, ssh and TCP hold some of them (our choice)
+# Bytes a second. A link of 1 Gbit/s carries 125e6 and is full with one connection; a hard disk
+# gives about 200e6 to one reader and less to two. Beyond that ssh itself is the limit.
+FAST_BPS: Final = 200e6
 
 
 class PushError(Exception):
@@ -34,6 +39,19 @@ class Sending:
     wrong: dict[str, str] = field(default_factory=dict)
     failed: str = ""
     parent: int = field(default_factory=os.getppid)
+    first: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def moved(self, count: int) -> None:
+        """Bytes that a connection took; connections are threads."""
+        with self.lock:
+            self.first = self.first or time.monotonic()
+            self.sent += count
+
+    def fast(self) -> bool:
+        """Does the connection move more than a slow link or disk would let it?"""
+        took = time.monotonic() - self.first
+        return self.sent >= JUDGED_AFTER and self.sent > FAST_BPS * took
 
     def say(self, force: bool = False) -> None:
         """A line of progress, once a second."""

@@ -8,16 +8,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparkwright import push_send
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
 from sparkwright.push_operations import missing, phrases, program
-from sparkwright.push_send import PushError, push
+from sparkwright.push_send import push
+from sparkwright.push_sending import PushError, Sending
 from sparkwright.push_ssh import ssh_words
+from sparkwright.push_stream import Stream
 from tests.unit.weights_case import LIB
 
 SIZES = {"files/a/big": 3_000_001, "wheels/b.whl": 70_000, "apt/empty": 0, "hub/x/y": 1}
@@ -152,6 +156,85 @@ def test_a_second_push_is_refused(place: Place) -> None:
         with pytest.raises(PushError, match="another push to this machine is under way"):
             place.send()
     assert place.send().sent == sum(SIZES.values())
+
+
+def several(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A second connection is opened at once; returns the last word of each that is opened."""
+    opened: list[str] = []
+
+    class Seen(Stream):
+        def __init__(self, argv: Sequence[str], sending: Sending) -> None:
+            super().__init__(argv, sending)
+            opened.append(argv[-1])
+
+    monkeypatch.setattr(push_send, "Stream", Seen)
+    for name in ("WORTH", "LOOK_S"):
+        monkeypatch.setattr(push_send, name, 0)
+    monkeypatch.setattr(Sending, "fast", lambda self: True)
+    return opened
+
+
+# Runs the receiver; a further connection has five words.
+SECOND = 'if [ $# = 4 ]; then exec "$@"; fi; '
+
+
+def test_two_connections_share_the_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = several(monkeypatch)
+    place.put("hub/large", os.urandom(30_000_001))
+    assert place.all().sent == sum(size for _, size, _ in place.files)
+    assert len(opened) == 2
+    assert opened[1] == "1"
+    assert place.same()
+    assert place.all().sent == 0
+
+
+def test_without_a_second_connection_the_first_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = several(monkeypatch)
+    place.run("prepare")
+    push(["sh", "-c", f"{SECOND} exit 1", "sh", *place.argv()], place.top, place.files)
+    assert opened[1] == "1"
+    place.run("settle")
+    assert place.same()
+
+
+def test_a_second_connection_that_is_lost_ends_the_push(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several(monkeypatch)
+    place.run("prepare")
+    lost = 'echo \'{"have": {}, "whole": []}\'; head -c 9 >/dev/null; echo lost >&2; exit 255'
+    with pytest.raises(PushError, match=r": lost; what came is kept, run it again"):
+        push(["sh", "-c", SECOND + lost, "sh", *place.argv()], place.top, place.files)
+    place.send()
+    place.run("settle")
+    assert place.same()
+
+
+def test_connections_of_two_pushes_do_not_mix(place: Place) -> None:
+    place.run("prepare")
+    sending = Sending(place.top, {}, 0)
+    streams = []
+
+    def hello(*words: str) -> dict[str, Any]:
+        streams.append(Stream([*place.argv(), *words], sending))
+        return streams[-1].hello()
+
+    try:
+        assert hello("mine")["whole"] == []
+        for words in (["theirs"], ["theirs", "1"]):
+            with pytest.raises(PushError, match="another push to this machine is under way"):
+                hello(*words)
+        assert hello("mine", "1")["whole"] == []
+    finally:
+        for stream in streams:
+            stream.end()
+    # A further connection of a push whose first one has died.
+    with (place.incoming / "lock1").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(PushError, match="another push to this machine is under way"):
+            place.send()
 
 
 def test_a_machine_that_ends_early_is_named(place: Place) -> None:

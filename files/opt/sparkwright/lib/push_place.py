@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -70,7 +69,8 @@ def state(place: Place) -> dict[str, object]:
     top = next(p for p in (place.top, *place.top.parents) if p.exists())
     parts = place.incoming.glob("*") if os.access(place.incoming, os.R_OK) else ()
     arrived = sum(path.stat().st_size for path in parts if path.is_file())
-    return {"have": have, "free": shutil.disk_usage(top).free, "arrived": arrived}
+    disk = os.statvfs(top)
+    return {"have": have, "free": disk.f_bavail * disk.f_frsize, "arrived": arrived}
 
 
 def prepare(place: Place, wanted: Wanted) -> None:
@@ -80,7 +80,7 @@ def prepare(place: Place, wanted: Wanted) -> None:
     # The account that logs in writes there and nowhere else.
     os.chown(place.incoming, int(os.environ.get("SUDO_UID", 0)), int(os.environ.get("SUDO_GID", 0)))
     place.incoming.chmod(0o700)
-    for path in (p for p in place.incoming.iterdir() if p.name != "lock"):
+    for path in (p for p in place.incoming.iterdir() if not p.name.startswith("lock")):
         if path.name.removesuffix(".part") not in {row[2] for row in wanted}:
             path.unlink()
     unsure = [row for row in wanted if not place.right(row[0])]
