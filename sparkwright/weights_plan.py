@@ -50,7 +50,7 @@ def spec_of(weights: Weights, data: Mapping[str, Any], endpoint: str) -> dict[st
 
 
 def _library(weights: Weights, data: Mapping[str, Any]) -> dict[str, Any]:
-    copy = bool(data["artifacts_library_copy"])
+    copy = bool(data.get("artifacts_library_copy"))
     found = {"library": list(weights.library), "library_copy": copy}
     return found if weights.library else {}
 
