@@ -69,7 +69,7 @@ def _levels(levels: Sequence[Level]) -> tuple[Sequence[str], list[Sequence[str]]
 def _roof(run: Run) -> str:
     if run.read_gb is None:
         return "roof: not known, the model's tensors are not at hand"
-    return (f"roof: {run.bandwidth:g} GB/s over {run.read_gb:.2f} GB of weights that a token "
+    return (f"roof: {run.bandwidth:g} GB/s over {run.read_gb:.3g} GB of weights that a token "
             "reads, and the KV cache of its depth")  # fmt: skip
 
 

@@ -30,7 +30,7 @@ PAGES = {"/metrics": IDLE, "/v1/models": json.dumps({"data": [{"id": "tiny"}]})}
 SMALL = Shape(layers=2, hidden=64, heads=2, kv_heads=1, head=32, experts=4, used=2, wide=64,
               vocab=512)  # fmt: skip
 ASKED = ["--users", "1,3", "--depths", "0,100", "--pp", "32", "--tg", "8", "--repeat", "2",
-         "--max-tokens", "12"]  # fmt: skip
+         "--max-tokens", "12", "--no-benchy"]  # fmt: skip
 
 
 def schema(name: str) -> Any:
