@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import bench_read
 import pytest
 
 from sparkwright import bench_benchy, bench_fleet, bench_model, bench_tokenizer
@@ -19,6 +18,7 @@ from sparkwright.errors import SparkwrightError
 from sparkwright.model_shape_files import of_file
 from sparkwright.status_rows import MachineRow, Row
 from tests.lab.shape_gguf import Shape, write
+from tests.unit.machine_case import program
 
 SMALL = Shape(layers=3, hidden=64, heads=2, kv_heads=1, head=32, experts=4, used=2, wide=64,
               vocab=5000)  # fmt: skip
@@ -55,7 +55,7 @@ def told(directory: Path, capsys: pytest.CaptureFixture[str], **more: Any) -> di
     """What the program says of the files in a directory."""
     files = sorted(p.name for p in directory.iterdir() if p.suffix in (".gguf", ".safetensors"))
     spec = {"directory": str(directory), "files": files, "key_file": None, "vocabulary": False}
-    assert bench_read.main([json.dumps({**spec, **more})]) == 0
+    assert program("bench_read").main([json.dumps({**spec, **more})]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -115,8 +115,8 @@ def test_another_kind_of_vocabulary_makes_no_tokenizer() -> None:
     assert made["model"]["merges"] == []  # what it would make is no token
 
 
-MADE = Run("i", "t", "r", "", "llama.cpp", "m", None, None, "url", {},
-           depths=(Depth(2048, 1.0, 1.0, 0.0), Depth(6144, None, None, None, errors=("full",))))  # fmt: skip
+DEPTHS = (Depth(2048, 1.0, 1.0, 0.0), Depth(6144, None, None, None, errors=("full",)))
+MADE = Run("i", "t", "r", "", "llama.cpp", "m", None, None, "url", {}, depths=DEPTHS)
 OPTIONS = argparse.Namespace(no_benchy=False)
 TARGET = Target("http", "127.0.0.1", 8080, "tiny", key="Planted-Key-3")
 # As llama-benchy 0.4.0 writes it, fields that we do not read left out.
