@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkwright import vllm_backends, vllm_server
+from sparkwright import distributed, vllm_backends, vllm_server
 from sparkwright.engine_facts import EngineFacts, read_facts, refused
 from sparkwright.engines import Installed, Launch, Place
 from sparkwright.errors import SparkwrightError
@@ -70,17 +70,7 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
     """`vllm serve` with the backend that this build wants for the recipe's kernels."""
     venv = f"{place.prefix}/vllm/{found.build}"
     backend, wrong = choose(item, found.facts)
-    argv = (
-        f"{venv}/bin/vllm",
-        "serve",
-        *vllm_server.words(
-            vllm_server.without_idle(item.recipe, found.facts),
-            model=need(item.weights).directory,
-            port=item.port,
-            listen=item.listen,
-            backend=backend.flags,
-        ),
-    )
+    argv = (f"{venv}/bin/vllm", "serve", *_words(item, found, backend))
     env = environment(f"{place.data_dir}/cache/{item.unit}", place)
     # FlashInfer and Triton look for nvcc, ninja and gcc in PATH, which systemd keeps short
     # (flashinfer#3386, vllm#49497).
@@ -90,7 +80,33 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
         wrong = [*wrong, *refused(argv[3:], env, found.facts)]
     elif found.build != "absent":
         wrong = [f"{venv}/{FACTS} is missing: what this build knows cannot be checked"]
-    return Launch(argv, env, backend.log_must, backend.log_must_not, tuple(wrong), backend.notes)
+    logs = backend.log_must, backend.log_must_not
+    return _with_ray(item, venv, Launch(argv, env, *logs, tuple(wrong), backend.notes))
+
+
+def _words(item: Planned, found: Installed, backend: vllm_backends.Backend) -> tuple[str, ...]:
+    member = item.member
+    words = vllm_server.words(
+        vllm_server.without_idle(item.recipe, found.facts),
+        model=need(item.weights).directory,
+        port=item.port,
+        # What nobody asks listens nowhere: the same words on every worker.
+        listen="127.0.0.1" if member and not member.is_head else item.listen,
+        backend=backend.flags,
+    )
+    return words + distributed.vllm_words(item.recipe, item.port, member)
+
+
+def _with_ray(item: Planned, venv: str, launch: Launch) -> Launch:
+    """The head is told which Ray it belongs to; a worker is Ray itself, and vLLM runs inside."""
+    member = item.member
+    if member is None or item.recipe.spread.distributed != "ray":
+        return launch
+    env = {**launch.env, **distributed.ray_env(item.port, member)}
+    if member.is_head:
+        return dataclasses.replace(launch, env=env)
+    argv = distributed.ray_words(f"{venv}/bin/ray", item.port, member)
+    return dataclasses.replace(launch, argv=argv, env=env)
 
 
 def _compiler(found: Installed) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from sparkwright.artifacts import Artifact
 from sparkwright.engine_facts import EngineFacts
@@ -24,6 +24,7 @@ class Place:
     + gpus: how containers get the GPU (`container_gpus`)
     + images: artifacts of kind image that the machine's recipes name
     + endpoints: http addresses of the models that a page on this machine can reach
+    + cluster: the machine's data of that name; empty for one in no cluster
     """
 
     prefix: str
@@ -35,6 +36,7 @@ class Place:
     gpus: str = "auto"
     images: Mapping[str, Artifact] = field(default_factory=dict)
     endpoints: tuple[str, ...] = ()
+    cluster: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tiktoken(self) -> Mapping[str, str]:

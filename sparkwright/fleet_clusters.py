@@ -16,6 +16,7 @@ from sparkwright.errors import nearest
 from sparkwright.fleet_fabric import Fabric, addresses, check_networks, read_fabric
 from sparkwright.fleet_serve import Served, check_served, read_serve
 from sparkwright.fleet_ssh import is_loopback, normal_address
+from sparkwright.members import Member as Part
 from sparkwright.recipes import Recipe
 from sparkwright.yaml_reader import Reader, type_problem
 
@@ -77,10 +78,17 @@ def read_clusters(
         members = _members(reader, names, fabric, known)
         check_networks(reader, fabric, {c.name: c.fabric for c in clusters}, sparks)
         head = known[members[0].name].settings if members else {}
-        check_served(reader, serve, {**settings, **head}, recipes)
+        part_of = member_part(name, members) if members else None
+        check_served(reader, serve, {**settings, **head}, recipes, part_of)
         clusters.append(Cluster(name, members, fabric, serve))
     _check_members(part, clusters)
     return tuple(clusters)
+
+
+def member_part(name: str, members: Sequence[Member]) -> Part:
+    """The head's part of a cluster."""
+    names = tuple(member.name for member in members)
+    return Part(name, 0, names, tuple(member.fabric[0] for member in members))
 
 
 def cluster_data(clusters: Sequence[Cluster], name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sparkwright.errors import nearest
 from sparkwright.fleet_ssh import is_loopback, listen_problem
+from sparkwright.members import Member, misplaced
 from sparkwright.recipes import Recipe
 from sparkwright.yaml_reader import Reader, between, one_of
 
@@ -56,11 +57,13 @@ def check_served(
     serve: Sequence[Served],
     settings: Mapping[str, object],
     recipes: Mapping[str, Recipe | None],
+    member: Member | None = None,
 ) -> None:
     """Record what cannot be served: unknown or repeated recipes, port clashes, open doors.
 
     + settings: the spark's settings with defaults
     + recipes: by name; None for a file that is broken (and reported already)
+    + member: any part of the cluster whose list this is
     """
     ports: dict[int, str] = {}
     names: list[str] = []
@@ -73,6 +76,8 @@ def check_served(
         names.append(name)
         _check_door(part, place, served, settings)
         recipe = recipes.get(name)
+        if recipe and (wrong := misplaced(recipe, member)):
+            part.fail(place, *wrong)
         port = served.port or (recipe.port if recipe else None)
         if port is None or names.count(name) > 1:
             continue

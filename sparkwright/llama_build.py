@@ -11,7 +11,6 @@ from sparkwright.llama_flags import Wanted, cmake_flags, newest_nvcc, nvcc_probe
 from sparkwright.paths import LIB
 from sparkwright.resources import Command, Fetched, Spec, State, quote
 
-TARGETS = ("llama-server", "llama-bench")
 # What the build knows, beside it; engine_llama.py reads it.
 SERVER, FACTS = "bin/llama-server", ".introspect.json"
 
@@ -48,7 +47,7 @@ def inputs_of(wanted: Wanted, states: Sequence[State]) -> dict[str, object]:
         "nvcc": version,
         "compiler": compiler[0] if compiler else "absent",
         "arch": states[3].get("out", "").strip(),
-        "targets": list(TARGETS),
+        "targets": list(wanted.targets),
     }
 
 
@@ -119,7 +118,7 @@ def build_job(wanted: Wanted, inputs: Mapping[str, object], name: str) -> Job:
         "archive": archive_path(wanted),
         "commit": wanted.source.commit,
         "cmake": inputs["cmake"],
-        "targets": list(TARGETS),
+        "targets": list(wanted.targets),
         "jobs": wanted.jobs,
         "env": dict(wanted.env),
         "user": wanted.user,

@@ -30,6 +30,7 @@ class Wanted:
 
     + backend: "cuda" or "cpu"
     + extra: further cmake flags
+    + rpc: with llama.cpp's RPC, for a model on several machines
     """
 
     source: Source
@@ -42,6 +43,12 @@ class Wanted:
     env: Mapping[str, str]
     jobs: int
     keep: int
+    rpc: bool = False
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What cmake builds."""
+        return ("llama-server", "llama-bench", *(("ggml-rpc-server",) if self.rpc else ()))
 
 
 def cmake_flags(wanted: Wanted, nvcc: str) -> list[str]:
@@ -68,6 +75,8 @@ def cmake_flags(wanted: Wanted, nvcc: str) -> list[str]:
         "-DLLAMA_BUILD_EXAMPLES=OFF",
         f"-DLLAMA_BUILD_NUMBER={wanted.source.build_number}",
         f"-DLLAMA_BUILD_COMMIT={wanted.source.commit}",
+        # RDMA joins by itself where libibverbs is (ggml/src/ggml-rpc/CMakeLists.txt).
+        *(["-DGGML_RPC=ON"] if wanted.rpc else []),
         *wanted.extra,
     ]
 

@@ -23,5 +23,6 @@ def place_of(data: Mapping[str, Any]) -> Place:
         ollama_url=data["ollama_url"],
         gpus=data["container_gpus"],
         images=artifacts(items, lock_of(data)),
+        cluster=data.get("cluster") or {},
         endpoints=fleet_endpoints(items, data["peers"], recipes_of(data)),
     )

@@ -58,6 +58,19 @@ class Container:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How many machines serve the model together, and how.
+
+    + tensor_parallel: machines that share every layer; sparks / tensor_parallel is the pipeline
+    + distributed: "mp" or "ray" (vLLM), "rpc" (llama.cpp), None for one machine
+    """
+
+    sparks: int = 1
+    tensor_parallel: int = 1
+    distributed: str | None = None
+
+
+@dataclass(frozen=True)
 class Recipe:
     """One served model and how.
 
@@ -68,6 +81,7 @@ class Recipe:
     + load_timeout_s: seconds from start to the first 200 of its health path
     + profile: vLLM's venv; None takes the machine's `vllm_profile`
     + kernels: number format whose backend is chosen for the installed build (vllm_backends.py)
+    + spread: how many machines serve it together
     """
 
     name: str
@@ -85,6 +99,7 @@ class Recipe:
     profile: str | None = None
     kernels: str | None = None
     container: Container | None = None
+    spread: Spread = Spread()
 
     @property
     def runs_vllm(self) -> bool:

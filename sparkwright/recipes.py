@@ -18,6 +18,7 @@ from sparkwright.recipe_rules import (
     revision_problem,
     served_name_problem,
 )
+from sparkwright.recipe_sparks import check_spread, read_spread
 from sparkwright.recipe_types import Acceptance, Container, Recipe, Weights
 from sparkwright.vllm_rules import vllm_env_problem, vllm_flag_problem, vllm_limits
 from sparkwright.yaml_reader import Reader, above_zero, between, not_blank, one_of
@@ -101,7 +102,9 @@ def _recipe(name: str, top: Reader) -> Recipe:
         profile=profile,
         kernels=kernels,
         container=container,
+        spread=read_spread(top, engine),
     )
+    check_spread(top, recipe.spread, recipe.port, recipe.flags)
     top.finish({"name": "the file's name is the recipe's name; remove it"})
     if recipe.runs_vllm:
         _check_limits(top, recipe)

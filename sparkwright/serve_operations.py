@@ -35,7 +35,7 @@ def served(item: Planned, all_items: Sequence[Planned], place: Place) -> Command
     + all_items: every recipe of this machine, for the memory plan
     + place: paths and account
     """
-    found = serving.seen(ask(current_host, serving.probes(item, place)))
+    found = serving.seen(item, ask(current_host, serving.probes(item, place)))
     have, launch = serving.launched(item, place, found)
     service = serving.service_of(item, all_items, place, found)
     wanted = serve_plan.plan(item, service, found)
@@ -77,7 +77,7 @@ def accepted(item: Planned, place: Place) -> Commands:
         current_host,
         [*serving.probes(item, place), {"kind": "path", "path": record, "text": True}],
     )
-    found = serving.seen(states)
+    found = serving.seen(item, states)
     unit = found.unit
     if unit.get("ActiveState") != "active":
         if item.state == "running":

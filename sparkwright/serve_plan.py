@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sparkwright import pair
 from sparkwright.resources import Command, File, State, quote, write_file
-from sparkwright.serving import Seen, restart_mark
+from sparkwright.serving import Seen, is_worker, restart_mark
 from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.units import Service, render_unit
 
@@ -37,21 +38,26 @@ def plan(item: Planned, service: Service, found: Seen) -> ServePlan:
     changed = file.drift([found.file])
     dropins = _dropins(unit, found.dropins, name)
     boot = _boot(item, unit, name)
-    run, stale = _running(item, unit, service, name)
+    run, stale = _running(item, found, service, name)
     owed = _owed(unit, changed, dropins, found.mark)
     start = stale or bool(owed)
     drift = [*changed, *[f"{d}: a drop-in changes {name}" for d in dropins], *boot[0], *run]
     drift += [f"{name}: {what}" for what in owed if what]
     mark = restart_mark(name) if owed or found.mark.get("type") == "file" else None
+    beside = [own for own in pair.beside(item, service) if own.drift(found.ray)]
+    drift += [line for own in beside for line in own.drift(found.ray)]
     commands = [Command(f"install -D -m 0644 /dev/null {mark}")] if owed else []
     commands += [c for d in dropins for c in _set_aside(d)]
-    if changed:
-        commands += [*_verified(name, text), *file.fix([found.file])]
+    commands += [c for own in beside for c in own.fix(found.ray)]
+    commands += [*_verified(name, text), *file.fix([found.file])] if changed else []
     if changed or dropins or unit.get("NeedDaemonReload") == "yes":
         commands.append(Command("systemctl daemon-reload"))
     if unit.get("NeedDaemonReload") == "yes" and not changed:
         drift.append(f"{name}: systemd has not read its file again")
     joined = _loading(unit) and not (changed or dropins or owed or mark)
+    if is_worker(item):
+        # The head has a fresh one started, before itself and in its own turn (pair_link.py).
+        start, commands = False, [*commands, *(_cache(service) if changed else [])]
     commands += _start(service, name, mark) if start and not joined else []
     return ServePlan(tuple(drift), (*commands, *boot[1]), start)
 
@@ -91,26 +97,31 @@ def _start(service: Service, name: str, mark: str | None) -> list[Command]:
 
     + mark: the restart mark, which is gone once the restart is under way
     """
-    user = service.user
     restart = f"systemctl reset-failed {name} 2>/dev/null; systemctl restart --no-block {name}"
-    return [
-        Command(f"install -d -o {user} -g {user} -m 0750 {quote(service.cache_dir)}"),
-        Command(f"{restart} && rm -f {mark}" if mark else restart),
-    ]
+    return [*_cache(service), Command(f"{restart} && rm -f {mark}" if mark else restart)]
+
+
+def _cache(service: Service) -> list[Command]:
+    own = f"-o {service.user} -g {service.user}"
+    return [Command(f"install -d {own} -m 0750 {quote(service.cache_dir)}")]
 
 
 def _boot(item: Planned, unit: State, name: str) -> tuple[list[str], list[Command]]:
-    """Whether the unit comes up at boot: running ones do, standby ones do not."""
-    wanted = "enabled" if item.state == "running" else "disabled"
+    """Whether the unit comes up at boot: running ones do, standby ones do not.
+
+    A part of several never does by itself: its link starts it when the others are there.
+    """
+    wanted = "enabled" if item.state == "running" and not item.member else "disabled"
     have = unit.get("UnitFileState") or "absent"
-    if have == wanted:
+    if have == wanted or (item.member and have in ("static", "absent")):
         return [], []
     verb = "enable" if wanted == "enabled" else "disable"
     return [f"{name}: {have}, not {wanted}"], [Command(f"systemctl --quiet {verb} {name}")]
 
 
-def _running(item: Planned, unit: State, service: Service, name: str) -> tuple[list[str], bool]:
+def _running(item: Planned, seen: Seen, service: Service, name: str) -> tuple[list[str], bool]:
     """Whether the process that runs is the wanted one."""
+    unit = seen.unit
     active = unit.get("ActiveState") == "active"
     if active and unit.get("digest") != service.digest:
         return [f"{name}: runs {unit.get('digest') or 'no digest'}, not {service.digest}"], True
@@ -118,6 +129,10 @@ def _running(item: Planned, unit: State, service: Service, name: str) -> tuple[l
     if active and program.endswith(" (deleted)"):
         # A build that was damaged and made again: nobody knows which of the two this is.
         return [f"{name}: runs a program that was replaced, {program}"], True
+    if is_worker(item):
+        return [], False
+    if active and (wrong := pair.apart(seen.pair) if item.member else []):
+        return [f"{name}: runs without its workers: {what}" for what in wrong], True
     if item.state == "running" and not active:
         return [f"{name}: {unit.get('ActiveState', 'absent')}, not active"], True
     return [], False

@@ -4,17 +4,48 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sparkwright import engine_container, engine_llama, engine_vllm, library, memory, vllm_server
+from sparkwright import (
+    fabric,
+    library,
+    member_units,
+    memory,
+    pair,
+    vllm_server,
+)
 from sparkwright.digest import digest
-from sparkwright.engines import Engine, Installed, Launch, Place, key_file
-from sparkwright.paths import LIB, RUN
-from sparkwright.resources import Spec, State
-from sparkwright.site import UNIT_DIR, Planned
+from sparkwright.engines import Installed, Launch, Place, key_file
+from sparkwright.errors import SparkwrightError
+from sparkwright.fabric_env import fabric_env
+from sparkwright.paths import LIB
+from sparkwright.resources import State
+from sparkwright.serving_seen import (
+    ENGINES,
+    Seen,
+    dropins,
+    is_head,
+    is_worker,
+    probes,
+    restart_mark,
+    seen,
+)
+from sparkwright.site import Planned
 from sparkwright.units import Service, render_unit
-from sparkwright.weights_plan import STAMP, stamped_manifest
+from sparkwright.weights_plan import stamped_manifest
+
+# What is asked and answered is a module of its own; serving.probes is how others name it.
+__all__ = [
+    "ENGINES",
+    "Seen",
+    "dropins",
+    "is_head",
+    "is_worker",
+    "probes",
+    "restart_mark",
+    "seen",
+    "service_of",
+]
 
 GIB = 2**30
 DEVICES = (
@@ -28,62 +59,15 @@ DEVICES = (
 ACCEPTED = "/var/lib/sparkwright/accepted"
 
 
-ENGINES: Mapping[str, Engine] = {
-    "llama.cpp": engine_llama,
-    "vllm": engine_vllm,
-    "container": engine_container,
-}
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A machine's answers about one unit, by name.
-
-    + stamp: of the weights; file: of the unit; dropins: what lies in the directories
-    + mark: the file that says that a restart is owed
-    + engine: answers to the engine's own questions
-    """
-
-    stamp: State
-    host: State
-    key: State
-    file: State
-    unit: State
-    dropins: State
-    mark: State
-    engine: tuple[State, ...]
-
-
-def probes(item: Planned, place: Place) -> list[Spec]:
-    """Questions that decide what the unit should be and what runs; `seen` takes the answers."""
-    unit = f"{item.unit}.service"
-    model = item.weights.directory if item.weights else f"{place.data_dir}/weights"
-    return [
-        # Not the agent's whole verdict: tasks/weights.py asked for that in the same run.
-        {"kind": "path", "path": f"{model}/{STAMP}", "text": True},
-        {"kind": "host"},
-        {"kind": "path", "path": f"{place.etc_dir}/api-key"},
-        {"kind": "path", "path": f"{UNIT_DIR}/{unit}"},
-        {"kind": "unit", "name": unit},
-        {"kind": "run", "argv": dropins(unit)},
-        {"kind": "path", "path": restart_mark(unit)},
-        *ENGINES[item.recipe.engine].probes(item, place),
-    ]
-
-
-def seen(states: Sequence[State]) -> Seen:
-    """Answers to `probes` by name."""
-    stamp, host, key, file, unit, found, mark, *rest = states
-    return Seen(stamp, host, key, file, unit, found, mark, tuple(rest))
-
-
 def launched(item: Planned, place: Place, found: Seen) -> tuple[Installed, Launch]:
     """What is installed for a recipe, and how it runs with that."""
     item, engine = in_use(item, found), ENGINES[item.recipe.engine]
     have = engine.installed(item, place, found.engine)
     launch = engine.launch(item, place, have)
     wrong = vllm_server.over_budget(item.recipe, found.host["mem_total"] / GIB)
-    return have, dataclasses.replace(launch, refused=(*launch.refused, *wrong))
+    env, lacking = _fabric(item, place, found)
+    refused = (*launch.refused, *wrong, *lacking)
+    return have, dataclasses.replace(launch, env={**env, **launch.env}, refused=refused)
 
 
 def in_use(item: Planned, found: Seen) -> Planned:
@@ -96,14 +80,14 @@ def in_use(item: Planned, found: Seen) -> Planned:
     return dataclasses.replace(item, weights=dataclasses.replace(item.weights, library=places))
 
 
-def dropins(unit: str) -> list[str]:
-    """A command that lists a unit's drop-ins, those as well that systemd has not read yet."""
-    return ["find", "/etc/systemd", "/run/systemd", "-path", f"*/{unit}.d/*.conf"]
-
-
-def restart_mark(unit: str) -> str:
-    """A file that says that a restart is owed; it lies in /run, for a reboot is one too."""
-    return f"{RUN}/owed-{unit}"
+def _fabric(item: Planned, place: Place, found: Seen) -> tuple[Mapping[str, str], list[str]]:
+    """Variables of this machine's own part of the fabric, and why there are none."""
+    if item.member is None or not item.recipe.runs_vllm:
+        return {}, []
+    try:
+        return fabric_env(place.cluster, item.member.rank, fabric.read(found.fabric)), []
+    except SparkwrightError as error:
+        return {}, str(error).splitlines()
 
 
 def needs(items: Sequence[Planned]) -> list[memory.Need]:
@@ -121,11 +105,17 @@ def service_of(item: Planned, all_items: Sequence[Planned], place: Place, found:
     have, launch = launched(item, place, found)
     item = in_use(item, found)
     plan = memory.plan(needs(all_items), available_gib(found.host, place.reserve_gib))
+    manifest = stamped_manifest(found.stamp) if item.weights else None
     service = _service(item, place, launch, tuple(plan.conflicts.get(item.unit, ())))
+    if item.member:
+        shared = pair.identity(ENGINES[item.recipe.engine], item, place, have, manifest)
+        devices = (*service.devices, *member_units.DEVICES)
+        member = pair.member_unit(item, shared)
+        service = dataclasses.replace(service, member=member, devices=devices)
     parts = {
         "text": render_unit(service),
         "build": f"{have.build} {have.made}".rstrip(),
-        "manifest": stamped_manifest(found.stamp) if item.weights else None,
+        "manifest": manifest,
         "key": found.key.get("sha256") if item.api_key == "generate" else None,
     }
     return dataclasses.replace(service, digest=digest(parts))

@@ -61,7 +61,7 @@ def shown(answer: Answer, recipe: str) -> Shown:
     if answer.said is None:
         return Shown(answer.name, answer.why)
     item, place = _item(answer.data, recipe), place_of(answer.data)
-    found = serving.seen(answer.said)
+    found = serving.seen(item, answer.said)
     try:
         refused = serving.launched(item, place, found)[1].refused
         service = serving.service_of(item, planned(answer.data), place, found)

@@ -4,69 +4,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sparkwright import library, sources
-from sparkwright.artifacts import Artifact, HubFile, Lock, Snapshot, load_lock
+from sparkwright.artifacts import Artifact, Lock, load_lock
 from sparkwright.errors import Problems, SparkwrightError, nearest
+from sparkwright.members import entries, misplaced
 from sparkwright.model_files import no_model
 from sparkwright.paths import PROJECT
+from sparkwright.planned import Planned, Weights
 from sparkwright.recipe_types import Recipe
 from sparkwright.recipe_types import Weights as Source
 from sparkwright.recipes import load_recipes
 from sparkwright.selection import select
 
+__all__ = ["Planned", "Weights", "artifact", "lock_of", "need", "planned", "recipes_of"]
+
 T = TypeVar("T")
 UNIT_DIR = "/etc/systemd/system"
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The files that one snapshot contributes to a machine.
-
-    + directory: absolute; holds the first 12 digits of the commit, so revisions lie side by side
-    + library: directories of a mounted library that may hold the files already
-    """
-
-    snapshot: Snapshot
-    directory: str
-    files: tuple[HubFile, ...]
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    license: str
-    gated: bool
-    library: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """Short name of the download job: letters that a unit name may have."""
-        return "weights-" + self.snapshot.repo.replace("/", "-").replace("_", "-").lower()
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One recipe as one machine serves it.
-
-    + state: "running" or "standby" (installed, but started by hand only)
-    + weights: of the whole snapshot, of which other recipes may use parts; None without a model
-    + files: paths that this recipe itself takes
-    + profile: the venv of a vLLM recipe
-    """
-
-    recipe: Recipe
-    port: int
-    listen: str
-    api_key: str
-    state: str
-    weights: Weights | None
-    files: tuple[str, ...]
-    profile: str | None = None
-
-    @property
-    def unit(self) -> str:
-        return f"llm-{self.recipe.name}"
 
 
 @functools.cache
@@ -123,15 +80,17 @@ def planned(data: Mapping[str, Any], problems: Problems | None = None) -> tuple[
     found = problems if problems is not None else Problems()
     recipes, lock = recipes_of(data), lock_of(data)
     out = []
-    for place, item in enumerate(data["serve"]):
-        entry: Mapping[str, Any] = {"recipe": item} if isinstance(item, str) else item
+    for place, entry, member in entries(data):
         name = entry["recipe"]
         if (recipe := recipes.get(name)) is None:
-            found.add(f"serve/{place}", f"no recipe named {name}", nearest(name, recipes))
+            found.add(place, f"no recipe named {name}", nearest(name, recipes))
+            continue
+        if wrong := misplaced(recipe, member):
+            found.add(place, *wrong)
             continue
         weights = _weights(recipe, recipe.weights, lock, data, found) if recipe.weights else None
         if weights or not recipe.weights:
-            out.append(_planned(recipe, entry, data, weights))
+            out.append(replace(_planned(recipe, entry, data, weights), member=member))
     if problems is None:
         found.raise_if_any()
     return tuple(sorted(_merge(out), key=lambda item: item.recipe.name))

@@ -95,7 +95,7 @@ def _judged(
     states: Sequence[State],
     unit: Mapping[str, Any],
 ) -> Row:
-    found = serving.seen(states)
+    found = serving.seen(item, states)
     state, why, drift, build, asked = state_of(item, unit), "", None, None, None
     try:
         build = build_of(*_facts(item, place, found))

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkwright import container_units
+from sparkwright import container_units, member_units
 from sparkwright.errors import Problems
+from sparkwright.member_units import PAIR, MemberUnit
 from sparkwright.quoting import environment, exec_line, plain_text
 from sparkwright.unit_sections import HARDENING, HIDDEN, PLAIN, SERVICE_POLICY
 
@@ -39,6 +40,7 @@ class Service:
     + health: path that answers 200 when it serves
     + restart_sec, memory_wait_s: seconds
     + library: directories of a mounted library that links in weights_dir lead to
+    + member: this machine's part of a model that several serve together
     """
 
     name: str
@@ -67,6 +69,7 @@ class Service:
     env_file: str | None = None
     health: str = "/health"
     library: tuple[str, ...] = ()
+    member: MemberUnit | None = None
 
 
 def render_unit(service: Service) -> str:
@@ -81,9 +84,8 @@ def render_unit(service: Service) -> str:
         *_unit_section(service),
         "",
         *_service_section(service),
-        "",
-        "[Install]",
-        "WantedBy=multi-user.target",
+        # A part of several is started by the link of the head, when all of them are there.
+        *([] if service.member else ["", "[Install]", "WantedBy=multi-user.target"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -103,6 +105,7 @@ def _unit_section(service: Service) -> list[str]:
     # A mount unit is pulled in even when an automount or nobody has mounted it (systemd.unit(5)).
     mounts = (service.weights_dir, service.cache_dir, *service.library)
     lines.append(f"RequiresMountsFor={' '.join(mounts)}")
+    lines += member_units.unit_lines(service.member) if service.member else []
     # A crash loop of long loads is how machines wedge (eugr/spark-vllm-docker#257: 35 restarts).
     return [*lines, "StartLimitIntervalSec=1h", "StartLimitBurst=3"]
 
@@ -110,7 +113,7 @@ def _unit_section(service: Service) -> list[str]:
 def _service_section(service: Service) -> list[str]:
     # The sum of the gates' own limits, and a minute for sync and Ollama: theirs strike first and
     # say why.
-    timeout = service.memory_wait_s + service.load_timeout_s + 60
+    timeout = service.memory_wait_s + service.load_timeout_s + 60 + member_units.wait_s(service)
     if service.container:
         gates = _memory_gate(service), _health_gate(service)
         return container_units.section(service, *gates, timeout)
@@ -121,13 +124,20 @@ def _service_section(service: Service) -> list[str]:
     lines += [f"SupplementaryGroups={' '.join(service.groups)}"] if service.groups else []
     lines += [environment(name, value) for name, value in sorted(env.items())]
     lines += [f"EnvironmentFile={service.env_file}"] if service.env_file else []
-    lines += [f"ExecStartPre={_memory_gate(service)}", f"ExecStart={exec_line(service.argv)}"]
-    lines.append(f"ExecStartPost={_health_gate(service)}")
-    lines += [f"TimeoutStartSec={timeout}", f"RestartSec={service.restart_sec}", *SERVICE_POLICY]
+    lines += [*_commands(service), f"TimeoutStartSec={timeout}"]
+    lines += [f"RestartSec={service.restart_sec}", *member_units.policy(service, SERVICE_POLICY)]
     # CUDA memory escapes this limit (minefield#57): it stops leaks of ordinary memory only.
     lines.append(f"MemoryMax={int(service.memory_gib * 1024)}M")
     lines += [*HARDENING, f"ReadOnlyPaths={service.weights_dir}", f"ReadWritePaths={cache}"]
     return [*lines, "DevicePolicy=closed", *(f"DeviceAllow={path} rw" for path in service.devices)]
+
+
+def _commands(service: Service) -> list[str]:
+    gates = _memory_gate(service), _health_gate(service)
+    main = exec_line(service.argv)
+    if service.member:
+        return member_units.service_lines(service.member, gates[0], main, gates[1])
+    return [f"ExecStartPre={gates[0]}", f"ExecStart={main}", f"ExecStartPost={gates[1]}"]
 
 
 def _memory_gate(service: Service) -> str:
@@ -161,8 +171,9 @@ def _check(service: Service) -> None:
             problems.add(where, f"{user!r} is not a user or group name", "use a plain one")
     if service.port < 1024:
         problems.add(where, f"port {service.port} needs privileges", "use 1024 or above")
-    if _OWN_ENV in service.env:
-        problems.add(where, f"env sets {_OWN_ENV}", "remove it; sparkwright sets it")
+    for name in (_OWN_ENV, PAIR):
+        if name in service.env:
+            problems.add(where, f"env sets {name}", "remove it; sparkwright sets it")
     for device in service.devices:
         if not _DEVICE.fullmatch(device):
             problems.add(where, f"{device!r} is not a device", "say /dev/… or char-…")

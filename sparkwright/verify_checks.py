@@ -66,7 +66,7 @@ def question(
     place, states, units = place_of(data), list(status.said["states"]), []
     for item in items:
         count = len(serving.probes(item, place))
-        found, states = serving.seen(states[:count]), states[count:]
+        found, states = serving.seen(item, states[:count]), states[count:]
         if any(row.recipe == item.recipe.name and row.state == "running" for row in rows):
             launch = serving.launched(item, place, found)[1]
             units.append(

@@ -16,7 +16,7 @@ from pyinfra.api import deploy
 from sparkwright.job_operations import detached
 from sparkwright.llama_build import plan, probes
 from sparkwright.llama_flags import Source, Wanted
-from sparkwright.site import artifact, need
+from sparkwright.site import artifact, need, planned
 
 
 @deploy("llama.cpp")
@@ -46,4 +46,5 @@ def wanted(data: Mapping[str, Any]) -> Wanted:
         env=data["llama_cpp_build_env"],
         jobs=data["llama_cpp_build_jobs"],
         keep=data["llama_cpp_keep"],
+        rpc=any(item.recipe.spread.distributed == "rpc" for item in planned(data)),
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyinfra.api import deploy
 
+from sparkwright.pair import unit_names
 from sparkwright.serve_operations import retired
 from sparkwright.site import planned
 
@@ -19,4 +20,5 @@ from sparkwright.site import planned
 @deploy("retired")
 def remove(data: Mapping[str, Any]) -> None:
     """Only files with our marker are touched."""
-    retired(name="Remove units no longer listed", units=[item.unit for item in planned(data)])
+    units = [name for item in planned(data) for name in unit_names(item)]
+    retired(name="Remove units no longer listed", units=units)

@@ -57,7 +57,6 @@ def run(argv: list[str], **more: Any) -> subprocess.CompletedProcess[str]:
 def cmake_words(asked: argparse.Namespace) -> tuple[list[str], tuple[str, ...]]:
     """The project's cmake arguments for this machine, and its targets."""
     from sparkwright.artifacts import load_lock
-    from sparkwright.llama_build import TARGETS
     from sparkwright.llama_flags import Source, Wanted, cmake_flags, newest_nvcc, nvcc_probe
 
     locked = load_lock(PROJECT / "artifacts.lock.yaml").artifacts["llama.cpp-source"]
@@ -68,7 +67,7 @@ def cmake_words(asked: argparse.Namespace) -> tuple[list[str], tuple[str, ...]]:
     if found and not nvcc:
         raise SystemExit("gpu_proof: no nvcc 13 in /usr/local/cuda; set CUDA_HOME")
     print(f"nvcc {version} at {nvcc}" if nvcc else "no CUDA", file=sys.stderr)
-    return cmake_flags(wanted, nvcc), TARGETS
+    return cmake_flags(wanted, nvcc), wanted.targets
 
 
 def build(asked: argparse.Namespace) -> Path:

@@ -104,7 +104,7 @@ class FakeMachine:
             self.paths[key] = {"type": "file", "size": 43, "sha256": HASH, **own}
         for item in items:
             asked = [self.plain(spec) for spec in serving.probes(item, place)]
-            service = serving.service_of(item, items, place, serving.seen(asked))
+            service = serving.service_of(item, items, place, serving.seen(item, asked))
             path = f"{UNIT_DIR}/{item.unit}.service"
             self.paths[path] = state_of(File(path, render_unit(service)))
             running = item.state == "running"
@@ -116,7 +116,7 @@ class FakeMachine:
                 "InvocationID": "cafe",
                 "digest": service.digest if running else "",
             }
-            seen = serving.seen([self.plain(spec) for spec in serving.probes(item, place)])
+            seen = serving.seen(item, [self.plain(spec) for spec in serving.probes(item, place)])
             question = serving.question(item, place, seen)
             record = {key: question[key] for key in ("invocation", "asked")}
             self.paths[f"{serving.ACCEPTED}/{item.unit}.json"] = {

@@ -103,6 +103,7 @@ def answers(unit: State | None = None, file: State | None = None) -> serving.See
     """Answers to `serving.probes` of a machine with build and weights."""
     build: State = {"type": "link", "target": "0123456789ab"}
     return serving.seen(
+        ITEM,
         [
             {"type": "file", "text": '{"manifest_digest": "feed"}'},
             dict(HOST),
@@ -113,7 +114,7 @@ def answers(unit: State | None = None, file: State | None = None) -> serving.See
             {"type": "missing"},
             build,
             {"type": "missing"},
-        ]
+        ],
     )
 
 

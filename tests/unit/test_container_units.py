@@ -37,7 +37,7 @@ def service(kind: str = "openai", api_key: str = "none") -> Service:
     account: State = {"rc": 0, "out": "998\n997\nunlimited\n"}
     states = [stamp, dict(HOST), missing, missing, unit, {"rc": 0, "out": ""}, missing,
               account, NVIDIA, {"out": ""}, *image_states(digest=True)]  # fmt: skip
-    return serving.service_of(wanted, [wanted], CONTAINER_PLACE, serving.seen(states))
+    return serving.service_of(wanted, [wanted], CONTAINER_PLACE, serving.seen(wanted, states))
 
 
 @pytest.mark.parametrize("kind", ["openai", "web"])
@@ -74,7 +74,7 @@ def test_another_image_is_another_digest() -> None:
     states = [{"type": "missing"}, dict(HOST), {}, {}, {}, {}, {},
               {"out": "1 2"}, NVIDIA, {}, *image_states(digest=True)]  # fmt: skip
     one, two = (
-        serving.service_of(wanted, [wanted], where, serving.seen(states)).digest
+        serving.service_of(wanted, [wanted], where, serving.seen(wanted, states)).digest
         for where in (CONTAINER_PLACE, place)
     )
     assert one != two

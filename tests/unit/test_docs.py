@@ -117,7 +117,8 @@ def words_of(value: object) -> set[str]:
 def known_words() -> set[str]:
     """Names with an underscore that a document may use: settings, keys of our files, modules."""
     example = (PROJECT / "sparks.example.yaml").read_text()
-    keys = words_of(yaml.safe_load((PROJECT / "recipes/_example.yaml").read_text()))
+    examples = sorted((PROJECT / "recipes").glob("_example*.yaml"))
+    keys = set().union(*(words_of(yaml.safe_load(path.read_text())) for path in examples))
     keys |= words_of(yaml.safe_load((PROJECT / "artifacts.lock.yaml").read_text()))
     keys |= set(re.findall(r"([a-z_]+):", example))
     modules = {p.stem for place in ("tasks", "sparkwright") for p in (PROJECT / place).glob("*.py")}

@@ -21,6 +21,7 @@ port: 8080
 memory_gib: 1
 context: 4096
 weights: {repo: a/b, revision: main, license: mit}
+sparks: 2
 acceptance: {question: "2+2?", expect: "4"}
 """
 
@@ -241,6 +242,8 @@ def test_what_a_cluster_says_is_kept_in_order(project: Path) -> None:
     sparks: [a, b, c]
     fabric: {networks: [10.9.0.0/16], mtu: 1500, interfaces: [fab0]}
     serve: [{recipe: model, port: 9000}]"""
+    three = RECIPE.replace("sparks: 2", "sparks: 3")
+    (project / "recipes/model.yaml").write_text(three)
     (found,) = load(project, text).clusters
     assert found.fabric == Fabric(("10.9.0.0/16",), 1500, ("fab0",))
     assert [m.fabric for m in found.members] == [("10.9.0.10",), ("10.9.0.11",), ("10.9.0.12",)]

@@ -47,6 +47,7 @@ PURE = {
     "_hex",
     "Ssh",
     "Source",
+    "Spread",
     "_Dumper.add_representer",  # each on a class of its own, not on PyYAML's
     "_Loader.add_implicit_resolver",
     "Path",

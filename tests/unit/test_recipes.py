@@ -12,6 +12,7 @@ import yaml
 from sparkwright.errors import SparkwrightError
 from sparkwright.paths import PROJECT
 from sparkwright.recipe_rules import REFUSED, SHORT
+from sparkwright.recipe_types import Spread
 from sparkwright.recipes import (
     Acceptance,
     Container,
@@ -29,7 +30,7 @@ Q = '{question: "2+2?", expect: "4", %s}'
 FLAG = "recipes/x.yaml: flags/"
 OURS = "sparkwright sets this flag itself; set "
 EXAMPLES = [
-    PROJECT / f"recipes/{name}.yaml" for name in ("_example", "_example-vllm", "_example-container")
+    PROJECT / f"recipes/_example{name}.yaml" for name in ("", "-vllm", "-container", "-two-sparks")
 ]
 GONE = "llama-server has no such flag any more (llama.cpp#28334); write load-mode: "
 LONG = "write llama-server's long name, without dashes in front; write "
@@ -383,14 +384,15 @@ def fields(cls: type, skip: tuple[str, ...] = ()) -> set[str]:
 
 def test_the_examples_show_every_key() -> None:
     shown = yaml.safe_load(EXAMPLES[0].read_text())
-    assert set(shown) == fields(Recipe, skip=("name", "profile", "kernels", "container"))
+    assert set(shown) == fields(Recipe, skip=("name", "profile", "kernels", "container", "spread"))
     assert set(shown["weights"]) == fields(Weights)
     assert set(shown["acceptance"]) == fields(Acceptance)
     assert shown["env"]
     assert shown["flags"]
-    of_vllm, of_containers = (yaml.safe_load(path.read_text()) for path in EXAMPLES[1:])
+    of_vllm, of_containers, of_two = (yaml.safe_load(path.read_text()) for path in EXAMPLES[1:])
     assert {"profile", "kernels", "flags", "env"} <= set(of_vllm)
     assert set(of_containers["container"]) == fields(Container)
+    assert fields(Spread) <= set(of_two)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

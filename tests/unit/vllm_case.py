@@ -16,7 +16,7 @@ from sparkwright.resources import State
 from sparkwright.site import Planned, Weights, need
 from sparkwright.units import render_unit
 from sparkwright.vllm_releases import facts_of
-from tests.unit.machine_case import COMMIT, GIB, HOST, PLACE
+from tests.unit.machine_case import COMMIT, GIB, HOST, ITEM, PLACE
 
 GOLDEN = PROJECT / "tests/golden"
 # MemTotal of a spark, the largest that was reported: 121.69 GiB.
@@ -125,6 +125,7 @@ def venv(facts: EngineFacts | None, profile: str = "stock", triton: State | None
 def seen(*engine: State) -> serving.Seen:
     """Answers of a spark that has the weights and an API key."""
     return serving.seen(
+        ITEM,
         [
             {"type": "file", "text": '{"manifest_digest": "feed"}'},
             SPARK,
@@ -134,7 +135,7 @@ def seen(*engine: State) -> serving.Seen:
             {"rc": 0, "out": ""},
             {"type": "missing"},
             *engine,
-        ]
+        ],
     )
 
 

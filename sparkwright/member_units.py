@@ -1,0 +1,170 @@
+"""What differs in the units of a model that several machines serve together; their link's unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkwright.digest import digest
+from sparkwright.quoting import environment, exec_line
+from sparkwright.resources import Command, File, Spec, State, quote
+
+if TYPE_CHECKING:
+    from sparkwright.units import Service
+
+# RDMA needs these beside the GPU's own: the verbs of each port, and the connection manager.
+DEVICES = ("char-infiniband_verbs", "/dev/infiniband/rdma_cm")
+# Variable by which the parts of one model know each other: build, weights and commands.
+PAIR = "SPARKWRIGHT_PAIR"
+# units.MARKER, which cannot be imported from here.
+MARK = (
+    "# Managed by sparkwright. A converge undoes edits: change sparks.yaml or the recipe instead."
+)
+# Seconds that the head's start waits for the workers beside their own memory gate: systemd starts a
+# unit in milliseconds, and a machine that boots beside the head needs its time.
+WAIT_S = 120
+
+
+@dataclass(frozen=True)
+class MemberUnit:
+    """One machine's part as its unit says it.
+
+    + pair: digest that is the same on all members
+    + link: unit that watches the others, without ".service"
+    + gate: words of the command that has the workers started before the head; empty on a worker
+    + requires: units that must run first, without ".service"
+    + part_of: unit with which this one stops and restarts, without ".service"
+    """
+
+    pair: str
+    link: str
+    gate: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    part_of: str = ""
+
+    @property
+    def is_worker(self) -> bool:
+        """Does nobody ask this process?"""
+        return not self.gate
+
+
+def unit_lines(member: MemberUnit) -> list[str]:
+    """For the [Unit] section."""
+    lines = [f"Wants={member.link}.service"]
+    lines += [f"PartOf={member.part_of}.service"] if member.part_of else []
+    for name in member.requires:
+        lines += [f"Requires={name}.service", f"After={name}.service"]
+    return lines
+
+
+def service_lines(member: MemberUnit, memory_gate: str, main: str, health: str) -> list[str]:
+    """The commands of the [Service] section in their order."""
+    lines = [environment(PAIR, member.pair), f"ExecStartPre={memory_gate}"]
+    if member.is_worker:
+        return [*lines, f"ExecStart={main}"]
+    gate = exec_line(member.gate, root=True)
+    return [*lines, f"ExecStartPre={gate}", f"ExecStart={main}", f"ExecStartPost={health}"]
+
+
+def policy(service: Service, lines: Sequence[str]) -> list[str]:
+    """The lines that all units have, as they are for this one.
+
+    Only the link starts a worker again: without its head it would hold the memory for nobody.
+    """
+    if not service.member or not service.member.is_worker:
+        return list(lines)
+    return ["Restart=no" if line.startswith("Restart=") else line for line in lines]
+
+
+def wait_s(service: Service) -> int:
+    """Seconds more that a head's start may take: a worker frees memory first, as the head does."""
+    member = service.member
+    return service.memory_wait_s + WAIT_S if member and not member.is_worker else 0
+
+
+_LINK = (
+    (
+        "After=network-online.target",
+        "Wants=network-online.target",
+        # It starts again for as long as the machine runs: the model cannot come back without it.
+        "StartLimitIntervalSec=0",
+        "",
+        "[Service]",
+        "Type=exec",
+    ),
+    (
+        "Restart=always",
+        "RestartSec=5",
+        # Root, to start and stop one unit through systemctl; all else is closed. It reads another
+        # account's /proc/<pid>/environ, which is CAP_SYS_PTRACE's to allow (proc(5)).
+        "NoNewPrivileges=yes",
+        "CapabilityBoundingSet=CAP_SYS_PTRACE",
+        "ProtectSystem=strict",
+        "ProtectHome=yes",
+        "PrivateTmp=yes",
+        "PrivateDevices=yes",
+        "ProtectKernelTunables=yes",
+        "ProtectKernelModules=yes",
+        "ProtectControlGroups=yes",
+        "RestrictSUIDSGID=yes",
+        "LockPersonality=yes",
+        "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+        "ReadWritePaths=/run/sparkwright",
+    ),
+)
+
+
+def link_text(unit: str, description: str, words: Sequence[str]) -> tuple[str, str]:
+    """(text, digest of the running process) of the link beside a model's unit.
+
+    + unit: of the link; words: its command
+    """
+    body = [f"Description={description}", *_LINK[0], f"ExecStart={exec_line(words)}", *_LINK[1]]
+    known = digest({"unit": unit, "lines": body})
+    at = body.index("Type=exec") + 1
+    mine = environment("SPARKWRIGHT_DIGEST", known)
+    lines = [*body[:at], mine, *body[at:], "", "[Install]", "WantedBy=multi-user.target"]
+    return "\n".join([MARK, "", "[Unit]", *lines]) + "\n", known
+
+
+@dataclass(frozen=True)
+class OwnUnit:
+    """A unit of ours beside a model's: its file, and for one that starts at boot the process too.
+
+    + name: without ".service"; text: with SPARKWRIGHT_DIGEST in it
+    + digest: of the process that shall run; "" for a unit that others pull in
+    """
+
+    name: str
+    file: File
+    digest: str
+
+    def probes(self) -> list[Spec]:
+        return [*self.file.probes(), {"kind": "unit", "name": f"{self.name}.service"}]
+
+    def drift(self, states: Sequence[State]) -> list[str]:
+        unit, name = states[1], f"{self.name}.service"
+        found = self.file.drift(states[:1])
+        if unit.get("NeedDaemonReload") == "yes" and not found:
+            found.append(f"{name}: systemd has not read its file again")
+        if not self.digest:
+            return found
+        boot = unit.get("UnitFileState") or "absent"
+        found += [f"{name}: {boot}, not enabled"] if boot != "enabled" else []
+        if unit.get("ActiveState") != "active":
+            return [*found, f"{name}: {unit.get('ActiveState', 'absent')}, not active"]
+        have = unit.get("digest") or "no digest"
+        return found + ([f"{name}: runs {have}, not {self.digest}"] if have != self.digest else [])
+
+    def fix(self, states: Sequence[State]) -> list[Command]:
+        name = quote(f"{self.name}.service")
+        commands = [
+            Command("install -d -m 0755 /run/sparkwright"),
+            *self.file.fix(states[:1]),
+            Command("systemctl daemon-reload"),
+        ]
+        if self.digest:
+            commands.append(Command(f"systemctl --quiet enable {name}"))
+            commands.append(Command(f"systemctl restart {name}"))
+        return commands

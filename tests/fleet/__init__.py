@@ -1,0 +1,1 @@
+"""Several sparks on lab machines."""

@@ -1,0 +1,175 @@
+"""A model on several sparks: recipe keys, words, units and the digest that its parts share."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from sparkwright import pair, serve_plan, serving
+from sparkwright.members import Member, engine_port, link_port, member_of, misplaced
+from sparkwright.recipe_types import Spread
+from sparkwright.site import Planned
+from sparkwright.units import render_unit
+from tests.unit.machine_case import HOST, ITEM, PLACE
+from tests.unit.recipe_case import errors, write
+
+TWO = {"sparks": "2"}
+ADDRESSES = ("192.168.100.10", "192.168.100.11")
+BAD = {
+    "alone": ({"tensor_parallel": "2"}, "tensor_parallel: says nothing to one machine; set sparks"),
+    "alone, how": ({"distributed": "rpc"}, "distributed: says nothing to one machine; set sparks"),
+    "layers": (
+        {**TWO, "tensor_parallel": "2"},
+        "tensor_parallel: llama.cpp gives each machine whole layers, over RPC; remove it",
+    ),
+    "not of llama.cpp": ({**TWO, "distributed": "ray"}, 'distributed: must be rpc, not "ray"'),
+    "port": (
+        {**TWO, "port": "12268"},
+        "port: 12268 leaves no ports for the members, which are made from it; use at most 12267",
+    ),
+    "own flag": (
+        {**TWO, "flags": '{rpc: "10.0.0.1:50052"}'},
+        "flags/rpc: sparkwright sets this flag itself when a recipe says sparks; set sparks",
+    ),
+    "too many": ({"sparks": "9"}, "sparks: must be"),
+}
+
+
+@pytest.mark.parametrize(("keys", "message"), BAD.values(), ids=BAD)
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, keys: dict[str, str | None], message: str
+) -> None:
+    found = errors(write(tmp_path, **keys))
+    assert any(line.startswith(f"recipes/x.yaml: {message}") for line in found), found
+
+
+def part(rank: int, distributed: str = "rpc") -> Planned:
+    """The lab's recipe on one of two sparks."""
+    recipe = dataclasses.replace(ITEM.recipe, spread=Spread(2, 1, distributed))
+    return dataclasses.replace(
+        ITEM, recipe=recipe, member=Member("pair-a", rank, ("spark-1", "spark-2"), ADDRESSES)
+    )
+
+
+def seen(item: Planned, others: dict[str, object] | None = None) -> serving.Seen:
+    """Answers of a machine with build and weights, and a head's of its workers."""
+    answers = {"out": json.dumps(others or {"apart": [], "files": {}})}
+    head = [answers] if serving.is_head(item) else []
+    return serving.seen(
+        item,
+        [
+            {"type": "file", "text": '{"manifest_digest": "feed"}'},
+            dict(HOST),
+            {"type": "missing"},
+            {"type": "missing"},
+            {"ActiveState": "inactive", "UnitFileState": ""},
+            {"rc": 0, "out": ""},
+            {"type": "missing"},
+            *head,
+            {"rc": 0, "out": "{}"},
+            {"type": "link", "target": "0123456789ab"},
+            {"type": "missing"},
+        ],
+    )
+
+
+def text(rank: int) -> str:
+    item = part(rank)
+    return render_unit(serving.service_of(item, [item], PLACE, seen(item)))
+
+
+def test_the_data_of_a_machine_says_its_part() -> None:
+    members = [{"name": n, "address": "x", "fabric": [a, "y"]}
+               for n, a in zip(("spark-1", "spark-2"), ADDRESSES, strict=True)]  # fmt: skip
+    data = {"name": "pair-a", "rank": 1, "members": members}
+    found = member_of(data)
+    assert found == Member("pair-a", 1, ("spark-1", "spark-2"), ADDRESSES)
+    assert found is not None
+    assert not found.is_head
+    assert found.head == ADDRESSES[0]
+    assert member_of({}) is None
+
+
+def test_a_recipe_for_two_is_not_served_by_one() -> None:
+    assert misplaced(ITEM.recipe, None) is None
+    assert "wants 2 sparks together" in str(misplaced(part(0).recipe, None))
+    assert "is for 1 spark(s), the cluster pair-a has 2" in str(
+        misplaced(ITEM.recipe, part(0).member)
+    )
+
+
+def test_workers_run_the_rpc_server_on_the_fabric_alone() -> None:
+    worker, head = text(1), text(0)
+    port = engine_port(ITEM.port)
+    assert "bin/ggml-rpc-server" in worker
+    assert f"--host 192.168.100.11 --port {port}" in worker.replace(" \\\n    ", " ")
+    assert f"--rpc 192.168.100.11:{port}" in head.replace(" \\\n    ", " ")
+    assert "health_gate" not in worker
+    assert "health_gate" in head
+
+
+def test_no_part_starts_at_boot_and_only_the_head_starts_again_by_itself() -> None:
+    worker, head = text(1), text(0)
+    assert "[Install]" not in worker + head
+    assert "Restart=no" in worker
+    assert "Restart=on-failure" in head
+    gate = head.index("pair_link.py")
+    assert head.index("memory_gate.py") < gate < head.index("\nExecStart=")
+
+
+def test_the_parts_share_a_digest_and_another_build_is_another() -> None:
+    said = [line for line in (text(0) + text(1)).splitlines() if "SPARKWRIGHT_PAIR" in line]
+    assert len(said) == 2
+    assert said[0] == said[1]
+    head, worker = part(0), part(1)
+    services = [serving.service_of(i, [i], PLACE, seen(i)) for i in (head, worker)]
+    assert services[0].member is not None
+    known = services[0].member.pair
+    other = seen(head, {"apart": [], "files": {ADDRESSES[1]: "another"}})
+    assert pair.refused(head, known, other.pair) == [
+        f"spark-2 has another build, other weights or settings for {head.unit} (pair another, here "
+        f"{known}); converge the whole cluster in one run"
+    ]
+    same = seen(head, {"apart": [], "files": {ADDRESSES[1]: known}})
+    assert pair.refused(head, known, same.pair) == []
+
+
+def test_a_worker_is_neither_stopped_nor_started_by_a_converge() -> None:
+    item = part(1)
+    found = seen(item)
+    old = {"ActiveState": "active", "UnitFileState": "static", "digest": "old"}
+    running = dataclasses.replace(found, unit=old)
+    service = serving.service_of(item, [item], PLACE, running)
+    wanted = serve_plan.plan(item, service, running)
+    commands = " ".join(command.shell for command in wanted.commands)
+    assert f"{item.unit}.service: runs old, not {service.digest}" in wanted.drift
+    assert "systemctl stop" not in commands
+    assert "restart" not in commands
+    assert not wanted.start
+    idle = serve_plan.plan(item, service, found)
+    assert "systemctl stop" not in " ".join(command.shell for command in idle.commands)
+
+
+def test_a_head_without_its_workers_is_started_again() -> None:
+    item = part(0)
+    found = seen(item, {"apart": ["192.168.100.11: gone"], "files": {}})
+    service = serving.service_of(item, [item], PLACE, found)
+    unit = {"ActiveState": "active", "UnitFileState": "static", "digest": service.digest}
+    file = {"type": "file", "owner": "root", "group": "root", "mode": "0644"}
+    running = dataclasses.replace(found, unit=unit, file=file)
+    wanted = serve_plan.plan(item, service, running)
+    assert f"{item.unit}.service: runs without its workers: 192.168.100.11: gone" in wanted.drift
+    assert wanted.start
+
+
+def test_the_link_tells_a_worker_its_head_and_a_head_its_workers() -> None:
+    head, worker = pair.link_unit(part(0)).file.content, pair.link_unit(part(1)).file.content
+    assert "--worker 192.168.100.11" in head
+    assert "--start" in head
+    assert "--own 192.168.100.11 --head 192.168.100.10" in worker.replace(" \\\n    ", " ")
+    assert f"--port {link_port(ITEM.port)}" in head
+    standby = dataclasses.replace(part(0), state="standby")
+    assert "--start" not in pair.link_unit(standby).file.content
