@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ACTIONS = ("list", "verify", "repair", "prune")
 GIB = 2**30
 DAY_S = 86400
+LOOKING_S, HASHING_S = 60.0, 900.0  # 65 GB are to be hashed
 EPILOG = """list    sizes, last use, and who claims them: a recipe, a unit, a pin, a process
 verify  compares every file with what was published; --deep hashes every byte
 repair  hashes every byte of what recipes want, and fetches the files that are wrong, no others
@@ -41,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
                       help="prune: only until so much is free")  # fmt: skip
     made.add_argument("--unused-days", type=_size, metavar="D",
                       help="prune: only what nobody has read for so long")  # fmt: skip
-    made.set_defaults(timeout=900.0)  # 65 GB to hash
+    made.set_defaults(timeout=None)  # by what is done, see `checked`
     return made
 
 
@@ -65,6 +66,8 @@ def checked(argv: Sequence[str]) -> argparse.Namespace:
     wrong += ["--deep"] if options.deep and options.action not in ("verify", "repair") else []
     if wrong:
         made.error(f"{', '.join(wrong)}: means nothing for {options.action}")
+    if options.timeout is None:
+        options.timeout = HASHING_S if options.deep or options.action == "repair" else LOOKING_S
     return options
 
 

@@ -138,3 +138,12 @@ def test_bad_words(words: list[str], wrong: str, capsys: Any) -> None:
         cli_weights.main(words)
     assert ended.value.code == 2
     assert wrong in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [([], 60), (["prune"], 60), (["verify", "--deep"], 900), (["repair"], 900),
+     (["repair", "--timeout", "5"], 5)],
+)  # fmt: skip
+def test_a_machine_has_the_time_that_the_work_takes(words: list[str], seconds: float) -> None:
+    assert cli_weights.checked(words).timeout == seconds
