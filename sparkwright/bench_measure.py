@@ -54,6 +54,17 @@ def bytes_s(asked: float | None) -> float:
     return asked * 1e9
 
 
+def together(each: float, flags: Mapping[str, Any]) -> float:
+    """
+    Bytes/s of the machines that a token is computed on: with vLLM's tensor parallelism each reads
+    its part at the same time, and a Spark has one GPU. No gate is known for several: what they wait
+    for each other is not the memory's (gpt-oss-120b on two: 75.96 tok/s, Spark Arena, half of 152).
+
+    + each: GB/s of one machine
+    """
+    return bytes_s(each) * int(flags.get("tensor-parallel-size", 1))
+
+
 def measure(
     subject: Subject, asked: Asked, driver: Driver, anyway: bool, gate: float | None
 ) -> Run:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparkwright import bench_benchy, bench_fleet, bench_model, bench_tokenizer
+from sparkwright import bench_benchy, bench_fleet, bench_measure, bench_model, bench_tokenizer
 from sparkwright.bench_drive import Asked, Target
 from sparkwright.bench_runs import Depth, Run
 from sparkwright.errors import SparkwrightError
@@ -49,6 +49,11 @@ def test_why_none_is_chosen(name: str, states: list[str], said: str) -> None:
     rows = machines(*(row(f"spark-{n}", state) for n, state in enumerate(states, 1)))
     with pytest.raises(SparkwrightError, match=said):
         bench_fleet.chosen(name, rows)
+
+
+def test_machines_that_compute_together_read_together() -> None:
+    assert bench_measure.together(273, {}) == 273e9
+    assert bench_measure.together(273, {"tensor-parallel-size": 2}) == 546e9
 
 
 def told(directory: Path, capsys: pytest.CaptureFixture[str], **more: Any) -> dict[str, Any]:
