@@ -7,6 +7,7 @@ import math
 import shlex
 import subprocess
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def lines_of(site: Site) -> list[str]:
     """The lines of the first converge that ask a server."""
     lines = site.first.stdout.splitlines()
     begin = lines.index("ask it:") + 1
-    return [line.strip() for line in lines[begin:] if line.startswith("  ")]
+    return sorted(line.strip() for line in takewhile(lambda x: x.startswith("  "), lines[begin:]))
 
 
 def test_a_converge_ends_with_one_screen(site: Site) -> None:
@@ -80,9 +81,10 @@ def test_the_lines_that_ask_can_be_pasted(site: Site) -> None:
     """One through ssh to loopback, one over the network with a key that no argument shows."""
     lines = lines_of(site)
     assert len(lines) == 2
-    assert [line.split()[0] for line in lines] == ["ssh", "curl"]
+    assert [line.split()[0] for line in lines] == ["curl", "ssh"]
     for line in lines:
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+        done = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, check=False)  # fmt: skip
         assert done.returncode == 0, line + done.stderr
         assert "SPARK" in json.loads(done.stdout)["choices"][0]["message"]["content"], line
     key = site.two.ssh("sudo cat /etc/sparkwright/api-key").stdout.strip()
@@ -152,7 +154,8 @@ def test_a_byte_that_changed_is_found_by_deep_alone_and_only_its_file_is_fetched
     done = support.sparkwright(site.fleet, "weights", "repair")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"changed {shard.rsplit('/', 1)[1]}" in done.stderr
-    paths = [str(row["path"]) for row in site.lab.upstream.access()[before:]]
+    rows = site.lab.upstream.access()[before:]
+    paths = [str(row["path"]) for row in rows if row["method"] == "GET"]
     fetched = {path.rsplit("/", 1)[1].split("?")[0] for path in paths if ".gguf" in path}
     assert fetched == {shard.rsplit("/", 1)[1]}
     assert site.weights("verify", "--deep")[0] == 0
@@ -183,7 +186,7 @@ def test_prune_shows_first_and_leaves_what_is_claimed(site: Site) -> None:
     chosen = [row["directory"] for row in found["spark-1"] if row["prune"] == "chosen"]
     assert (code, chosen) == (1, [old, new])
     assert site.weights("prune", "--unused-days", "30")[1]["spark-1"][-2]["prune"] == "chosen"
-    pinned = ("--data", "weights_pinned=['old/b']")
+    pinned = ("--data", 'weights_pinned=["old/b"]')
     done = support.sparkwright(site.fleet, "weights", "prune", *pinned)
     assert f"spark-1: {old}: would remove" in done.stdout
     assert new not in done.stdout
