@@ -139,7 +139,7 @@ def _subject(served: Served, told: Mapping[str, Any], options: argparse.Namespac
         engine="vllm" if recipe.runs_vllm else recipe.engine,
         target=Target("http", "", 0, recipe.served_name),
         place=_place(served),
-        bandwidth=bench_measure.together(each, recipe.flags),
+        bandwidth=bench_measure.together(each, recipe.spread),
         repo=repo,
         model=model,
         flags=recipe.flags,

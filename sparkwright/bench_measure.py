@@ -14,6 +14,7 @@ from sparkwright.bench_drive import Asked, Driver, Target
 from sparkwright.bench_runs import Depth, Level, Run
 from sparkwright.errors import SparkwrightError
 from sparkwright.model_shape_files import Model
+from sparkwright.recipe_types import Spread
 from sparkwright.roofline import GB10_BANDWIDTH, read_per_token
 
 SECRET = re.compile(r"key|token|secret|password", re.I)
@@ -54,15 +55,15 @@ def bytes_s(asked: float | None) -> float:
     return asked * 1e9
 
 
-def together(each: float, flags: Mapping[str, Any]) -> float:
+def together(each: float, spread: Spread) -> float:
     """
-    Bytes/s of the machines that a token is computed on: with vLLM's tensor parallelism each reads
-    its part at the same time, and a Spark has one GPU. No gate is known for several: what they wait
-    for each other is not the memory's (gpt-oss-120b on two: 75.96 tok/s, Spark Arena, half of 152).
+    Bytes/s of the machines that a token is computed on: with tensor parallelism each reads its part
+    at the same time, with a pipeline one after the other. No gate is known for several: what they
+    wait for each other is not the memory's (gpt-oss-120b on two: 75.96 tok/s, Spark Arena).
 
     + each: GB/s of one machine
     """
-    return bytes_s(each) * int(flags.get("tensor-parallel-size", 1))
+    return bytes_s(each) * spread.tensor_parallel
 
 
 def measure(

@@ -16,6 +16,7 @@ from sparkwright.bench_drive import Asked, Target
 from sparkwright.bench_runs import Depth, Run
 from sparkwright.errors import SparkwrightError
 from sparkwright.model_shape_files import of_file
+from sparkwright.recipe_types import Spread
 from sparkwright.status_rows import MachineRow, Row
 from tests.lab.shape_gguf import Shape, write
 from tests.unit.machine_case import program
@@ -52,8 +53,9 @@ def test_why_none_is_chosen(name: str, states: list[str], said: str) -> None:
 
 
 def test_machines_that_compute_together_read_together() -> None:
-    assert bench_measure.together(273, {}) == 273e9
-    assert bench_measure.together(273, {"tensor-parallel-size": 2}) == 546e9
+    assert bench_measure.together(273, Spread()) == 273e9
+    assert bench_measure.together(273, Spread(2, 2, "mp")) == 546e9
+    assert bench_measure.together(273, Spread(2, 1, "rpc")) == 273e9
 
 
 def told(directory: Path, capsys: pytest.CaptureFixture[str], **more: Any) -> dict[str, Any]:
