@@ -151,10 +151,10 @@ def mirror(site: Site, folder: Path, port: int, *words: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def slow(machine: Machine) -> Iterator[None]:
-    """The machine's cable carries 40 Mbit/s meanwhile."""
+def slow(machine: Machine, rate: str = "40mbit") -> Iterator[None]:
+    """The machine's cable carries so much meanwhile; words of tc(8)."""
     link = network.names(machine.setting.record, machine.index)[1]
-    shape = ("tbf", "rate", "40mbit", "burst", "64kb", "latency", "400ms")
+    shape = ("tbf", "rate", rate, "burst", "64kb", "latency", "400ms")
     run("tc", "qdisc", "add", "dev", link, "root", *shape)
     try:
         yield
