@@ -9,7 +9,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh' -not -path 'test
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases cli-docs
+.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-fleet test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases cli-docs
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -65,6 +65,9 @@ test-browser: setup ## the page of verify --html in Debian's Chromium, on a phon
 	@$(PYTHON) -c 'import playwright' 2>/dev/null || $(PYTHON) -m pip install --quiet \
 	--disable-pip-version-check --editable '.[browser]'
 	@$(PYTHON) -m pytest tests/browser/*_page.py </dev/null
+
+test-fleet: lab-host setup ## several machines: copies from one to the next, clusters, rollout, lock
+	@$(PYTHON) -m tests.fleet </dev/null
 
 test-bundle: setup ## a bundle of real wheels and debs for arm64 (130 MB); ARGS=--vllm: 4.3 GB more
 	@$(PYTHON) -m tests.bundle $(ARGS) </dev/null

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import bundle, lint, measure, push, site, weights
+from benchmarks import build_once, bundle, lint, measure, push, site, spread, weights
 from benchmarks.ansible import Ansible
 from benchmarks.measure import Figure, Run, median, timed
 from sparkwright.paths import PROJECT
@@ -97,6 +97,10 @@ def main() -> int:
             hashed += lint.figures(Path(place))
             with start_lab(machines=1) as lab:
                 hashed += push.figures(lab, Path(place), say)
+            for part in (spread, build_once):
+                (own := Path(place) / part.__name__).mkdir()
+                with start_lab(machines=part.MACHINES) as lab:
+                    hashed += part.figures(lab, own, say)
         with TemporaryDirectory(prefix="bench") as place:
             found = [*figures(Path(place)), *hashed]
     except (LabError, RuntimeError) as error:

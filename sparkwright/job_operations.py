@@ -2,81 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from pyinfra import host as current_host
-from pyinfra import logger
+from pyinfra import state as current_state
 from pyinfra.api import FunctionCommand, operation
+from pyinfra.api.state import StateStage
 
-from sparkwright import interrupts, report
+from sparkwright import report, spread_operations, spread_run
 from sparkwright.facts import ask
-from sparkwright.jobs import Job, JobPlan, describe, start_commands
+from sparkwright.job_watch import watch
+from sparkwright.jobs import JobPlan, start_commands
 from sparkwright.operations import Commands, as_pyinfra, guarded
 from sparkwright.resources import Spec, State
-
-POLL_S = 1.0
-SAY_EVERY_S = 10.0  # progress lines: often enough to see life, seldom enough to read
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        progress: dict[str, Any] = json.loads(text or "{}")
-    except ValueError:  # seen between two writes of a program that does not rename
-        return {}
-    return progress
-
-
-def watch(state: Any, host: Any, job: Job) -> bool:
-    """Follow a job until its unit is gone; True when its mark then holds the digest."""
-    try:
-        return _follow(host, job)
-    except ConnectionError:
-        report.record("problem", host, f"{job.label}: the connection was lost while it ran")
-        logger.error(
-            f"{host.print_prefix}{job.label}: the connection was lost; the work goes on in "
-            f"{job.unit}, run again to join it"
-        )
-        return False
-
-
-def _follow(host: Any, job: Job) -> bool:
-    specs: list[Spec] = [
-        {"kind": "unit", "name": job.unit},
-        {"kind": "path", "path": f"{job.directory}/progress", "text": True},
-        {"kind": "path", "path": f"{job.directory}/done", "text": True},
-    ]
-    said, at = "", 0.0
-    while True:
-        unit, progress, done = ask(host, specs)
-        line = describe(_read(progress.get("text", "")))
-        if line != said and time.monotonic() - at >= SAY_EVERY_S:
-            logger.info(f"{host.print_prefix}{job.label}: {line}")
-            said, at = line, time.monotonic()
-        if unit.get("ActiveState") not in ("active", "activating", "deactivating", "reloading"):
-            break
-        if interrupts.came():
-            return False
-        time.sleep(POLL_S)
-    if done.get("text", "").strip() == job.digest:
-        logger.info(f"{host.print_prefix}{job.label}: {line}")
-        return True
-    failed(host, job, _read(progress.get("text", "")))
-    return False
-
-
-def failed(host: Any, job: Job, progress: Mapping[str, Any]) -> None:
-    """Say why a job did not finish: its own message and the end of its journal."""
-    tail = ["journalctl", "--no-pager", "-o", "cat", "-n", "25", "-u", job.unit]
-    log = ask(host, [{"kind": "run", "argv": tail}])[0].get("out", "")
-    message = str(progress.get("message") or "it ended without its mark")
-    report.record("problem", host, f"{job.label}: {message}")
-    logger.error(
-        f"{host.print_prefix}{job.label}: failed: {message}; its journal ends:\n{log}"
-        f"see `journalctl -u {job.unit}` on {host.name}"
-    )
 
 
 @operation()
@@ -90,14 +28,20 @@ def detached(specs: Sequence[Spec], plan: Callable[[list[State]], JobPlan]) -> C
     """
 
     wanted = plan(ask(current_host, specs))
+    share = spread_run.share_of(current_state, current_host, wanted.item, not wanted.job)
     for text in wanted.notes:
         report.note(current_host, text)
     if not wanted.drift:
         current_host.noop("the stamp records these inputs")
         return
     report.drift(current_host, list(wanted.drift))
+    job, executing = wanted.job, current_state.current_stage == StateStage.Execute
+    if share and job and share.common and executing:
+        get = spread_operations.files if share.item.files else spread_operations.tree
+        yield from get(share, wanted, job)
+        return
     yield from map(as_pyinfra, wanted.before)
-    if wanted.job is not None:
-        yield from map(as_pyinfra, start_commands(wanted.job))
-        yield FunctionCommand(watch, [wanted.job], {})
+    if job:
+        yield from map(as_pyinfra, start_commands(job))
+        yield FunctionCommand(watch, [job], {})
     yield from map(as_pyinfra, wanted.after)

@@ -10,6 +10,7 @@ from typing import Any
 from sparkwright.digest import DIGEST_CHARS
 from sparkwright.paths import RUN
 from sparkwright.resources import Command, quote, write_file
+from sparkwright.spread import Item
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class JobPlan:
     + before: commands that come first (fetching the source)
     + after: commands once the work is done (switching a link)
     + notes: things to say that are no drift
+    + item: what this is to other machines, which can copy it; None: nothing to them
     """
 
     drift: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ class JobPlan:
     before: tuple[Command, ...] = ()
     after: tuple[Command, ...] = ()
     notes: tuple[str, ...] = ()
+    item: Item | None = field(default=None, compare=False)
 
 
 def start_commands(job: Job) -> list[Command]:
@@ -77,7 +80,8 @@ def start_commands(job: Job) -> list[Command]:
     if job.stamp:
         spec |= {"stamp": job.stamp, "digest": job.digest}
     place, done = f"{job.directory}/spec.json", f"{job.directory}/done"
-    old = quote(*[p for p in (job.stamp, done, f"{job.directory}/progress") if p])
+    parts = (job.stamp, done, f"{job.directory}/progress", f"{job.directory}/go")
+    old = quote(*[path for path in parts if path])
     words = _unit_words(job, place, done)
     return [
         Command(f"install -d -m 0755 -o root -g root {RUN}"),

@@ -10,9 +10,16 @@ from sparkwright.jobs import Job, JobPlan
 from sparkwright.llama_flags import Wanted, cmake_flags, newest_nvcc, nvcc_probe
 from sparkwright.paths import LIB
 from sparkwright.resources import Command, Fetched, Spec, State, quote
+from sparkwright.spread import Item
 
 # What the build knows, beside it; engine_llama.py reads it.
 SERVER, FACTS = "bin/llama-server", ".introspect.json"
+# What must be the same so that one machine's programs run on another: the system, and the kind of
+# processor, which llama.cpp compiles for (GGML_NATIVE).
+ALIKE = (
+    ". /etc/os-release; echo $ID $VERSION_ID; "
+    "grep -E '^(flags|Features|CPU implementer|CPU part|model name)' /proc/cpuinfo | sort -u"
+)
 
 
 def probes(wanted: Wanted) -> list[Spec]:
@@ -25,6 +32,7 @@ def probes(wanted: Wanted) -> list[Spec]:
         {"kind": "run", "argv": ["uname", "-m"]},
         {"kind": "listing", "pattern": f"{root}/*/.stamp"},
         {"kind": "run", "argv": ["sh", "-c", check_command(root)]},
+        {"kind": "run", "argv": ["sh", "-c", ALIKE]},
     ]
 
 
@@ -65,8 +73,9 @@ def plan(wanted: Wanted, states: list[State]) -> JobPlan:
     drift += [f"{dest}/{FACTS}: missing or broken"] if unread else []
     if states[2].get("target") != name:
         drift.append(f"{root}/current: points to {states[2].get('target', 'nothing')}, not {name}")
+    item = item_of(dest, inputs, states[6])
     if not drift:
-        return JobPlan()
+        return JobPlan(item=item)
     after = (
         *([ask_again(dest)] if unread else []),
         Command(
@@ -76,8 +85,14 @@ def plan(wanted: Wanted, states: list[State]) -> JobPlan:
         Command(prune(root, name, states, wanted.keep)),
     )
     if built and not damage:
-        return JobPlan(tuple(drift), None, (), after)
-    return JobPlan(tuple(drift), build_job(wanted, inputs, name), fetch(wanted), after)
+        return JobPlan(tuple(drift), None, (), after, item=item)
+    return JobPlan(tuple(drift), build_job(wanted, inputs, name), fetch(wanted), after, item=item)
+
+
+def item_of(dest: str, inputs: Mapping[str, object], alike: State) -> Item:
+    """What machines of equal inputs and of the same kind can copy."""
+    key = digest({"inputs": inputs, "place": dest, "alike": alike.get("out", "")})
+    return Item(f"llama-{key}", "the build of llama.cpp", dest)
 
 
 def ask_again(dest: str) -> Command:

@@ -19,7 +19,7 @@ from sparkwright import interrupts, push_library, report
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
 from sparkwright.facts import ask
-from sparkwright.job_operations import POLL_S, SAY_EVERY_S
+from sparkwright.job_watch import POLL_S, SAY_EVERY_S
 from sparkwright.jobs import describe
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
 from sparkwright.paths import PROJECT, script

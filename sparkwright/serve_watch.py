@@ -10,7 +10,7 @@ from pyinfra import logger
 
 from sparkwright import interrupts, journal, report
 from sparkwright.facts import ask
-from sparkwright.job_operations import POLL_S, SAY_EVERY_S
+from sparkwright.job_watch import POLL_S, SAY_EVERY_S
 from sparkwright.jobs import describe
 from sparkwright.resources import Spec
 from sparkwright.site import Planned

@@ -13,6 +13,7 @@ from sparkwright.jobs import Job, JobPlan
 from sparkwright.paths import LIB
 from sparkwright.resources import Command, Spec, State, quote
 from sparkwright.small_venv import damage, switch
+from sparkwright.spread import Item
 from sparkwright.vllm_profiles import Profile, as_data
 
 HEX = "[0-9a-f]" * DIGEST_CHARS
@@ -76,6 +77,7 @@ def probes(wanted: Wanted) -> list[Spec]:
         {"kind": "path", "path": own},
         {"kind": "listing", "pattern": f"{own}-{HEX}/.stamp"},
         {"kind": "run", "argv": words},
+        {"kind": "run", "argv": ["sh", "-c", ". /etc/os-release; echo $ID $VERSION_ID; uname -m"]},
     ]
 
 
@@ -92,14 +94,21 @@ def plan(wanted: Wanted, states: Sequence[State]) -> JobPlan:
     if states[0].get("target") != name:
         points = states[0].get("target", "nothing")
         drift.append(f"{root}/{wanted.profile.name}: points to {points}, not {name}")
+    item = item_of(wanted, states[3])
     if not drift:
-        return JobPlan()
+        return JobPlan(item=item)
     after += [switch(root, wanted.profile.name, name), Command(_prune(wanted, stamps))]
     if not wrong:
-        return JobPlan(tuple(drift), None, (), tuple(after))
-    return JobPlan(
-        tuple(drift), job_of(wanted), (Command(f"mkdir -p {quote(root)}"),), tuple(after)
-    )
+        return JobPlan(tuple(drift), None, (), tuple(after), item=item)
+    before = (Command(f"mkdir -p {quote(root)}"),)
+    return JobPlan(tuple(drift), job_of(wanted), before, tuple(after), item=item)
+
+
+def item_of(wanted: Wanted, alike: State) -> Item:
+    """What machines with the same system can copy: the environment, at the same place."""
+    place = f"{wanted.root}/{wanted.name}"
+    key = digest({"place": place, "alike": alike.get("out", "")})
+    return Item(f"vllm-{key}", f"the vLLM environment {wanted.profile.name}", place)
 
 
 def job_of(wanted: Wanted) -> Job:

@@ -13,6 +13,7 @@ from sparkwright.paths import LIB
 from sparkwright.resources import Command, Spec, State, quote
 from sparkwright.site import Weights
 from sparkwright.sources import weights_source
+from sparkwright.spread import Item
 
 STAMP = ".sparkwright-stat.json"  # the agent's, see weights_state.py: it names what was verified
 
@@ -55,9 +56,23 @@ def _library(weights: Weights, data: Mapping[str, Any]) -> dict[str, Any]:
     return found if weights.library else {}
 
 
-def probes(spec: Mapping[str, Any], deep: bool) -> list[Spec]:
-    """One question: the agent's own verdict, by stat stamp or by hashing everything."""
-    argv = ["python3", f"{LIB}/weights.py", "status", "/dev/stdin", *(["--deep"] if deep else [])]
+def probes(spec: Mapping[str, Any], deep: bool, user: str = "root") -> list[Spec]:
+    """
+    One question: the agent's own verdict, by stat stamp or by hashing everything.
+
+    + user: who asks; the account that will read the files sees whether it can
+    """
+    # Not runuser(1): it opens a session, with a line in the journal each time.
+    ids = [f"--reuid={user}", f"--regid={user}", "--init-groups"]
+    words = ["setpriv", *ids] if user != "root" else []
+    argv = [
+        *words,
+        "python3",
+        f"{LIB}/weights.py",
+        "status",
+        "-",
+        *(["--deep"] if deep else []),
+    ]
     return [{"kind": "run", "argv": argv, "stdin": json.dumps(spec)}]
 
 
@@ -105,8 +120,10 @@ def plan(
         "yourself to free them"
         for name, size in sorted(seen["leftovers"].items())
     )
+    # Files of a library are links there: a machine can give what it holds itself.
+    item = None if weights.library else item_of(weights, spec)
     if seen["ok"]:
-        return JobPlan(notes=notes)
+        return JobPlan(notes=notes, item=item)
     drift = [f"{weights.directory}: missing {name}" for name in seen["missing"]]
     drift += [f"{weights.directory}: changed {name}" for name in seen["changed"]]
     drift = drift or [f"{weights.directory}: no valid manifest"]
@@ -116,7 +133,14 @@ def plan(
         _before(weights, spec, user, seen),
         (),
         notes,
+        item,
     )
+
+
+def item_of(weights: Weights, spec: Mapping[str, Any]) -> Item:
+    """What other machines can copy: the same files in a directory of the same name."""
+    files = sorted((str(file["path"]), int(file["size"])) for file in spec["files"])
+    return Item(f"weights-{_name(spec)}", weights.snapshot.repo, weights.directory, tuple(files))
 
 
 def _before(
@@ -128,7 +152,7 @@ def _before(
     like any others; it could not link them itself (fs.protected_hardlinks, proc(5)).
     """
     place = quote(weights.directory)
-    made = Command(f"mkdir -p {place} && chown {user}:{user} {place}")
+    made = Command(f"mkdir -p {place} && chown {user}:{user} {place} && {_mend(weights, user)}")
     if not spec.get("held"):
         return (made,)
     wrong = {*seen["missing"], *seen["changed"]}
@@ -137,11 +161,31 @@ def _before(
     return (made, Command(link, stdin=json.dumps(names)))
 
 
+def _name(spec: Mapping[str, Any]) -> str:
+    return digest({"files": spec["files"], "dir": spec["dir"]})
+
+
+def _mend(weights: Weights, user: str) -> str:
+    """Shell: what lies there is the service account's, and it can reach it.
+
+    Folders between the weights directory and the files, and what an earlier run of another account
+    left, are in our own directory; nobody else's are touched (spark-vllm-docker#411).
+    """
+    place = quote(weights.directory)
+    top = quote(weights.directory.rsplit("/weights/", 1)[0] + "/weights")
+    own = "\\( -type d -o -links 1 \\)"  # a second name of an adopted file is not only ours
+    return (
+        f'd={place}; while [ "$d" != {top} ] && [ "$d" != / ]; do chmod a+rx "$d"; '
+        f"d=${{d%/*}}; done; "
+        f"find {place} {own} ! -user {user} -exec chown -h {user}:{user} {{}} +; "
+        f"find {place} -type f -links 1 ! -perm -0444 -exec chmod a+r {{}} +"
+    )
+
+
 def _job(weights: Weights, spec: Mapping[str, Any], user: str, token: str | None) -> Job:
-    name = digest({"files": spec["files"], "dir": spec["dir"]})
     job = Job(
         label=weights.label,
-        digest=name,
+        digest=_name(spec),
         program=(f"{LIB}/weights.py", "fetch"),
         spec=spec,
         user=user,

@@ -36,7 +36,7 @@ def install(data: Mapping[str, Any]) -> None:
         spec = weights_plan.spec_of(weights, data, lock_of(data).hub)
         detached(
             name=f"Have {weights.snapshot.repo}",
-            specs=weights_plan.probes(spec, data["verify"] == "deep"),
+            specs=weights_plan.probes(spec, data["verify"] == "deep", data["service_user"]),
             plan=partial(
                 weights_plan.plan, weights, spec, data["service_user"], os.environ.get("HF_TOKEN")
             ),

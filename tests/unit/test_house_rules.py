@@ -25,7 +25,7 @@ OURS = [*DEPLOY, *PACKAGE, *PROGRAMS, PROJECT / "inventory.py", PROJECT / "group
 # Lines of a module; these programs are one file each on the machine: the probe and status travel
 # as text in one command, and the others are run by name from a unit.
 MODULE, PROGRAM = 200, 220
-LONGER = {"probe.py", "status.py", "build_llama.py"}
+LONGER = {"probe.py", "status.py"}
 # Lines of a function's body without its docstring.
 BODY = 30
 LONGER_BODIES: dict[str, str] = {}

@@ -48,6 +48,7 @@ def machine(
     arch: str = "aarch64",
     wrong: tuple[str, ...] = (),
     unread: tuple[str, ...] = (),
+    alike: str = "ubuntu 24.04\nFeatures : fp asimd\n",
 ) -> list[State]:
     """Answers to `probes`; builds are newest first."""
     lines = [{"wrong": [w]} for w in wrong] + [{"wrong": [], "unread": [u]} for u in unread]
@@ -59,6 +60,7 @@ def machine(
         {"rc": 0, "out": f"{arch}\n"},
         {"paths": [f"{ROOT}/{name}/.stamp" for name in builds]},
         {"rc": 0, "out": checked},
+        {"rc": 0, "out": alike},
     ]
 
 
@@ -192,7 +194,7 @@ def test_a_damaged_build_is_not_asked_what_it_knows() -> None:
 
 
 def test_answers_that_failed_mean_that_nothing_is_there() -> None:
-    found = plan(WANTED, [{"error": "OSError"}] * 6)
+    found = plan(WANTED, [{"error": "OSError"}] * 7)
     assert found.job is not None
     assert inputs_of(WANTED, [{"error": "x"}] * 6)["compiler"] == "absent"
 
@@ -591,3 +593,22 @@ def test_root_owns_what_is_installed(bench: Bench) -> None:
     bench.build()
     names = {Path(path).name for path, uid, gid in given if (uid, gid) == (0, 0)}
     assert {"llama-server", "libllama.so", "bin", "d1gest.new"} <= names
+
+
+def item_of(**answers: Any) -> str:
+    item = plan(WANTED, machine(**answers)).item
+    assert item is not None
+    return item.key
+
+
+def test_machines_of_one_kind_share_a_build_and_odd_ones_do_not() -> None:
+    """A build of one machine is another's only where compiler, system and processor are equal."""
+    assert item_of() == item_of(builds=(NAME,), current=NAME)
+    odd: list[dict[str, Any]] = [
+        {"compiler": "c++ (Ubuntu 14.1.0) 14.1.0\n"},
+        {"arch": "x86_64"},
+        {"nvcc": "/usr/local/cuda/bin/nvcc 13.1.0"},
+        {"alike": "ubuntu 26.04\nFeatures : fp asimd\n"},
+        {"alike": "ubuntu 24.04\nFeatures : fp asimd sve\n"},
+    ]
+    assert len({item_of(), *[item_of(**answers) for answers in odd]}) == 1 + len(odd)

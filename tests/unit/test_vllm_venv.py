@@ -50,6 +50,7 @@ def machine(
         {"type": "link", "target": current} if current else {"type": "missing"},
         {"paths": [f"{ROOT}/{name}/.stamp" for name in stamps]},
         {"rc": 0, "out": check},
+        {"rc": 0, "out": "ubuntu 24.04\naarch64\n"},
     ]
 
 
@@ -90,7 +91,7 @@ def test_a_finished_machine_needs_nothing() -> None:
         (machine(("stock-00000000dead",), "stock-00000000dead"),
          [f"{ROOT}/{NAME}: no environment of this set",
           f"{ROOT}/stock: points to stock-00000000dead, not {NAME}"], True),
-        ([{"error": "OSError"}] * 3,
+        ([{"error": "OSError"}] * 4,
          [f"{ROOT}/{NAME}: no environment of this set",
           f"{ROOT}/stock: points to nothing, not {NAME}"], True),
     ],

@@ -1,7 +1,7 @@
 """Builds llama.cpp on this machine from a source archive: beside, checked, then put in place.
 
 Runs as root in a transient unit without network; cmake and the compiler run as the service user.
-    build_llama.py SPEC.json          build
+    build_llama.py SPEC.json          build, or copy another machine's build ("spread" in SPEC)
     build_llama.py check DEST         print JSON: are the installed files as they were installed?
 """
 
@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import introspect_llama
+from build_check import FACTS, RECORD, check, stat_of
 from job_progress import Progress
+from spread_job import Spread
+from spread_tree import CopyError, receive
 
 STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
-RECORD, FACTS = ".files.json", ".introspect.json"
 
 
 class BuildError(Exception):
@@ -114,22 +116,11 @@ def check_program(program: Path, spec: dict[str, Any]) -> None:
         raise BuildError(f"{program.name} --version does not show {spec['commit'][:9]}: {text!r}")
 
 
-def stat_of(directory: Path) -> dict[str, list[int]]:
-    """Size, mtime and inode of every installed file."""
-    found = {}
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and path.name not in (RECORD, FACTS, ".stamp", "BUILD.json"):
-            info = path.lstat()
-            found[str(path.relative_to(directory))] = [info.st_size, info.st_mtime_ns, info.st_ino]
-    return found
-
-
 def install(spec: dict[str, Any], built: Path) -> None:
-    """Copy programs and libraries, owned by root; the stamp is written last."""
+    """Copy programs and libraries, owned by root."""
     dest = Path(spec["dest"])
     beside = dest.with_name(dest.name + ".new")
-    for old in (beside, dest):
-        shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(beside, ignore_errors=True)
     (beside / "bin").mkdir(parents=True)
     for path in sorted(built.iterdir()):
         if path.name in spec["targets"] or ".so" in path.name:
@@ -138,43 +129,41 @@ def install(spec: dict[str, Any], built: Path) -> None:
         os.chown(path, 0, 0, follow_symlinks=False)
     known = introspect_llama.facts(str(beside / "bin" / spec["targets"][0]))
     (beside / FACTS).write_text(json.dumps(known))
-    (beside / RECORD).write_text(json.dumps(stat_of(beside)))
     (beside / "BUILD.json").write_text(json.dumps(spec["inputs"], indent=1, sort_keys=True))
+    place(spec, beside)
+
+
+def place(spec: dict[str, Any], beside: Path) -> None:
+    """Record the files and give the build its name; the stamp is written last."""
+    dest = Path(spec["dest"])
+    shutil.rmtree(dest, ignore_errors=True)
+    (beside / RECORD).write_text(json.dumps(stat_of(beside)))
     os.sync()
     beside.rename(dest)
     Path(spec["stamp"]).write_text(spec["digest"])
     os.sync()
 
 
-def check(dest: str) -> int:
-    """Compare the installed files with what was installed; prints JSON."""
-    place = Path(dest)
-    try:
-        wanted = json.loads((place / RECORD).read_text())
-        stamped = (place / ".stamp").read_text().strip() == place.resolve().name
-    except (OSError, ValueError):
-        wanted, stamped = {}, False
-    if not stamped:
-        print(json.dumps({"wrong": [f"{place}/.stamp: does not vouch for this build"]}))
-        return 0
-    have = stat_of(place)
-    names = sorted(set(wanted) | set(have))
-    wrong = [
-        f"{place / n}: {'changed' if n in have else 'missing'}"
-        for n in names
-        if wanted.get(n) != have.get(n)
-    ]
-    print(json.dumps({"wrong": wrong, "unread": unread(place)}))
-    return 0
+def copy(spec: dict[str, Any], progress: Progress) -> None:
+    """The build of a machine of the same inputs, at the same place, proved to run here."""
+    dest = Path(spec["dest"])
+    beside = dest.with_name(dest.name + ".new")
+    receive(Spread(spec["spread"]), spec["user"], beside, dest, progress)
+    progress.say("checking")
+    check_program(beside / "bin" / spec["targets"][0], spec)
+    place(spec, beside)
 
 
-def unread(place: Path) -> list[str]:
-    """The file of what the build knows, when it is absent (an older build) or no such file."""
-    try:
-        whole = "flags" in json.loads((place / FACTS).read_text())
-    except (OSError, ValueError):
-        whole = False
-    return [] if whole else [str(place / FACTS)]
+def build(spec: dict[str, Any], work: Path, progress: Progress) -> None:
+    """Everything from the archive to the installed build."""
+    progress.say("unpacking")
+    top = unpack(spec, work)
+    built = compile_all(spec, work, top, progress)
+    progress.say("checking")
+    check_program(built / spec["targets"][0], spec)
+    progress.say("installing")
+    install(spec, built)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def main(argv: list[str]) -> int:
@@ -184,18 +173,14 @@ def main(argv: list[str]) -> int:
     spec = json.loads(Path(argv[0]).read_text())
     progress, work = Progress(spec["progress"]), Path(spec["work"])
     try:
-        progress.say("unpacking")
-        top = unpack(spec, work)
-        built = compile_all(spec, work, top, progress)
-        progress.say("checking")
-        check_program(built / spec["targets"][0], spec)
-        progress.say("installing")
-        install(spec, built)
-    except (BuildError, OSError, introspect_llama.NoServer) as error:
+        if spec.get("spread"):
+            copy(spec, progress)
+        else:
+            build(spec, work, progress)
+    except (BuildError, CopyError, OSError, introspect_llama.NoServer) as error:
         progress.say("failed", f"{error}")
         print(f"build: {error}", file=sys.stderr)
         return 1
-    shutil.rmtree(work, ignore_errors=True)
     progress.say("done")
     return 0
 

@@ -3,7 +3,8 @@
 Runs as root in a transient unit; uv and everything out of the wheels run as the service account.
     make_vllm.py SPEC.json         make it; SPEC: dest, profile, requirements (text), wheels (their
                                    number), python, uv, user, cache, find_links, no_index, index,
-                                   patches, checks, inputs; stamp, digest, progress
+                                   patches, checks, inputs; stamp, digest, progress; spread: copy
+                                   another machine's environment instead (spread_job.py)
     make_vllm.py check DEST        print JSON: wrong (files), stale (.introspect.json is outdated)
     make_vllm.py introspect DEST   write .introspect.json anew
     make_vllm.py unpatch DEST      put the originals of patched files back
@@ -24,6 +25,8 @@ import make_venv
 import vllm_checks
 import vllm_patches
 from job_progress import Progress
+from spread_job import Spread
+from spread_tree import CopyError, receive
 from vllm_install import InstallError, Uv, find_python
 
 LIB = Path(__file__).resolve().parent
@@ -123,6 +126,12 @@ def make(spec: dict[str, Any]) -> None:
     progress = Progress(spec["progress"])
     beside = prepare(spec)
     uv = Uv(spec, beside)
+    if spec.get("spread"):
+        receive(Spread(spec["spread"]), spec["user"], beside, Path(spec["dest"]), progress)
+        progress.say("checking", "the environment before it is used")
+        verify(spec, beside, uv)
+        place(spec, beside)
+        return
     install(spec, beside, uv, progress)
     progress.say("patching")
     patches = patch(spec, beside)
@@ -166,7 +175,7 @@ def main(argv: list[str]) -> int:
             make(spec)
         else:
             words[argv[0]](Path(argv[1]))
-    except (InstallError, vllm_patches.PatchError, OSError) as error:
+    except (InstallError, CopyError, vllm_patches.PatchError, OSError) as error:
         if spec:
             Progress(spec["progress"]).say("failed", str(error))
         print(f"vllm: {error}", file=sys.stderr)

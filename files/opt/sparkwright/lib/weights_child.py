@@ -62,6 +62,7 @@ def _download(job: dict[str, Any]) -> None:
         allow_patterns=[glob.escape(name) for name in job["names"]],
         endpoint=job["endpoint"],
         token=token,
+        max_workers=int(job["workers"]),
     )
 
 

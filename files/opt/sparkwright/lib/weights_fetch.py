@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import weights_peers
 import weights_plain
 from weights_files import regular_stat, remove_entry, remove_stale
 from weights_hash import Hashes, hash_many
@@ -69,7 +70,10 @@ class Attempts:
 
 def fetch(spec: Spec, files: list[File], progress: Progress, say: Say) -> dict[str, Hashes]:
     """Fetch the files and verify each; returns their hashes. Raises JobError or OSError."""
-    hashes: dict[str, Hashes] = {}
+    hashes = weights_peers.receive(spec, files, progress, say) if spec.spread else {}
+    files = [file for file in files if file.path not in hashes]
+    if not files:
+        return hashes
     bad: Counter[str] = Counter()
     attempts = Attempts(spec, say)
     left = files

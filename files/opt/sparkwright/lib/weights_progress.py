@@ -26,6 +26,7 @@ class Progress:
         self._lock = threading.Lock()
         self._phase = "start"
         self._message = ""
+        self._lost: list[list[object]] = []
         self._done = 0
         self._total = 0
         self._seen: deque[tuple[float, int]] = deque()
@@ -43,6 +44,13 @@ class Progress:
         with self._lock:
             self._done += count
             self._write()
+
+    def say(self, message: str, lost: list[list[object]]) -> None:
+        """Another message beside the phase, and the machines that do not answer."""
+        with self._lock:
+            if (message, lost) != (self._message, self._lost):
+                self._message, self._lost = message, lost
+                self._write(force=True)
 
     def above(self, base: int) -> Callable[[int], None]:
         """A function that sets the bytes done so far to `base` and what it is given."""
@@ -68,6 +76,7 @@ class Progress:
             "rate_bps": rate,
             "eta_s": left // rate if rate else None,
             "message": self._message,
+            **({"lost": self._lost} if self._lost else {}),
         }
         temporary = self._path.with_name(f".{self._path.name}.tmp")
         temporary.write_text(json.dumps(value) + "\n", encoding="utf-8")

@@ -10,6 +10,7 @@ Keys of SPEC.json (required: dir, repo, commit, files):
 + held: directory on this machine that has the same files, to be linked; "" for none
 + library: directories on this machine that may hold the files; they are used where they lie,
   or copied when library_copy is true
++ spread: other machines that may have files (spread_job.py), or null
 + include, exclude, license, manifest: recorded in MANIFEST.json (manifest: a map of extras)
 + adopt_dirs: directories that may hold the same files already
 + token_file: file with the Hub token, or null
@@ -24,9 +25,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
+
+from weights_spec_file import file_problems
 
 MANIFEST = "MANIFEST.json"
 SUMS = "SHA256SUMS"
@@ -88,6 +92,7 @@ class Spec:
     held: str = ""
     library: tuple[Path, ...] = ()
     library_copy: bool = False
+    spread: dict[str, Any] | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -104,12 +109,12 @@ class Spec:
 
 
 def load_spec(path: Path) -> Spec:
-    """Read and check a spec file.
+    """Read and check a spec file; "-" is standard input (another account's /dev/stdin is closed).
 
     Raises SpecError with every problem found.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(sys.stdin.read() if str(path) == "-" else path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise SpecError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(data, dict):
@@ -132,10 +137,12 @@ def _problems(data: dict[str, Any]) -> list[str]:
         found.append("commit: must be 40 hex digits")
     found += [f"{key}: must be text" for key in _TEXTS if not isinstance(data.get(key, ""), str)]
     found += [f"{key}: must be a list of texts" for key in _LISTS if not _texts(data.get(key, []))]
+    if not isinstance(data.get("spread"), dict | None):
+        found.append("spread: must be a map or null")
     if not isinstance(data["files"], list) or not data["files"]:
         return [*found, "files: must be a list with at least one file"]
     for index, item in enumerate(data["files"]):
-        found.extend(f"files/{index}: {what}" for what in _file_problems(item))
+        found.extend(f"files/{index}: {what}" for what in file_problems(item, OURS))
     names = [str(item.get("path")) for item in data["files"] if isinstance(item, dict)]
     if len(set(names)) != len(names):
         found.append("files: a path is listed twice")
@@ -144,31 +151,6 @@ def _problems(data: dict[str, Any]) -> list[str]:
 
 def _texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _file_problems(item: object) -> list[str]:
-    if not isinstance(item, dict) or not isinstance(item.get("path"), str):
-        return ["must be a map with a path"]
-    found = []
-    name = item["path"]
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or str(PurePosixPath(name)) != name:
-        found.append(f"path {name!r} must be plain and relative")
-    elif parts[0] in OURS:
-        found.append(f"path {name!r} is a name that this tool writes itself; exclude it")
-    size = item.get("size")
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        found.append("size must be a number of bytes")
-    lengths = {"sha256": 64, "git_sha1": 40}
-    given = [key for key in lengths if item.get(key) is not None]
-    if not given:
-        found.append("needs sha256 or git_sha1")
-    found += [
-        f"{key} must be {lengths[key]} hex digits"
-        for key in given
-        if not re.fullmatch(rf"[0-9a-f]{{{lengths[key]}}}", str(item[key]))
-    ]
-    return found
 
 
 def _build(data: dict[str, Any]) -> Spec:
@@ -197,4 +179,5 @@ def _build(data: dict[str, Any]) -> Spec:
         held=data.get("held", ""),
         library=tuple(Path(name) for name in data.get("library", ())),
         library_copy=bool(data.get("library_copy", False)),
+        spread=data.get("spread"),
     )

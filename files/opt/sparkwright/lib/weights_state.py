@@ -8,6 +8,7 @@ under the old mtime: that is what `--deep` is for.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,7 +108,9 @@ def check(spec: Spec, stamp: Stamp) -> Check:
             found.missing.append(file)
         elif state.st_size != file.size:
             found.resized.append(file)
-        elif stamp.trusts(spec, file.path, file.expected):
+        elif os.access(spec.dir / file.path, os.R_OK) and stamp.trusts(
+            spec, file.path, file.expected
+        ):
             found.good.append(file)
         else:
             found.unsure.append(file)

@@ -20,6 +20,9 @@ from weights_spec import File, Spec
 POLL_S = 0.5
 # How long a child may take to end after SIGTERM before SIGKILL; nothing of it is kept anyway.
 GRACE_S = 5.0
+# Files at once: huggingface_hub's own default (2.4.0). With other machines waiting, fewer: a file
+# can be passed on when it is whole, so eight halves help nobody (our choice).
+FILES, SHARED_FILES = 8, 3
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ def _job(spec: Spec, files: list[File], result: int, token: str | None) -> str:
             "dir": str(spec.dir),
             "names": [file.path for file in files],
             "token": token,
+            "workers": SHARED_FILES if spec.spread else FILES,
             "result": result,
             "parent": os.getpid(),
         }

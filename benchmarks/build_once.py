@@ -1,0 +1,33 @@
+"""One build of llama.cpp for four machines, beside one machine's build of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from benchmarks.measure import Figure
+from benchmarks.spread import fleet, pyinfra, repository
+from tests.lab import fleetfile
+from tests.lab.lab import Lab
+
+MACHINES = 5  # the first one builds for itself
+
+
+def figures(lab: Lab, folder: Path, say: Callable[[str], None]) -> list[Figure]:
+    """Both builds compile everything: no compiler cache, and a flag that makes the second new."""
+    repository(lab, "build", 1, 1 << 20)
+    flags = fleetfile.SETTINGS["llama_cpp_cmake_flags"]
+    settings: dict[str, object] = {"llama_cpp_build_env": {}, "llama_cpp_cmake_flags": flags}
+    one = fleet(lab, folder, "build", settings)
+    pyinfra(one, "prepare")
+    alone = pyinfra(one, "build", "--limit", "spark-1")
+    say(f"one machine builds in {alone:.0f} s")
+    data = yaml.safe_load(one.read_text())
+    data["defaults"]["settings"]["llama_cpp_cmake_flags"].append("-DSPARKWRIGHT_BENCHMARK=1")
+    four = one.with_name("four.yaml")
+    four.write_text(yaml.safe_dump(data, sort_keys=False))
+    shared = pyinfra(four, "build", "--limit", "spark-[2-5]")
+    say(f"four machines have one build in {shared:.0f} s")
+    return [Figure("build_once_4", shared, "s", alone)]

@@ -1,0 +1,7 @@
+"""llama.cpp alone: what `build_once_4` measures."""
+
+from pyinfra import host
+
+from tasks import llama_cpp
+
+llama_cpp.install(data=host.data.dict())
