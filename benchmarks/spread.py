@@ -50,15 +50,16 @@ def repository(lab: Lab, name: str, files: int, size: int) -> Path:
 
 def fleet(lab: Lab, folder: Path, name: str, settings: Mapping[str, object] | None = None) -> Path:
     """A fleet whose machines hold a repository on standby."""
-    (folder / name).mkdir()
+    recipes = folder / name / "recipes"
+    recipes.mkdir(parents=True)
     recipe = yaml.safe_load((fleetfile.RECIPES / "tiny-llama-llamacpp.yaml").read_text())
     recipe["flags"]["flash-attn"] = "on"  # PyYAML reads a bare one as true
     recipe["weights"] |= {"repo": f"sparkwright-lab/{name}", "license": "mit"}
-    (folder / name / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
+    (recipes / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
     serve = {m.name: [{"recipe": name, "state": "standby"}] for m in lab.machines}
     path = lab.write_fleet(folder / name / "sparks.yaml", serve, dict(settings or {}))
     data = yaml.safe_load(path.read_text())
-    data["recipes"] = [str(folder / name), *data["recipes"]]
+    data["recipes"] = [str(recipes), *data["recipes"]]
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     return path
 
