@@ -57,7 +57,9 @@ def fleet(lab: Lab, folder: Path, name: str, settings: Mapping[str, object] | No
     recipe["weights"] |= {"repo": f"sparkwright-lab/{name}", "license": "mit"}
     (recipes / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
     serve = {m.name: [{"recipe": name, "state": "standby"}] for m in lab.machines}
-    path = lab.write_fleet(folder / name / "sparks.yaml", serve, dict(settings or {}))
+    path = lab.write_fleet(
+        folder / name / "sparks.yaml", serve, {"spread": True, **(settings or {})}
+    )
     data = yaml.safe_load(path.read_text())
     data["recipes"] = [str(recipes), *data["recipes"]]
     path.write_text(yaml.safe_dump(data, sort_keys=False))

@@ -55,7 +55,9 @@ class Site:
         (place / "recipes" / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
         own = {self.odd: {"llama_cpp_cmake_flags": ODD}} if self.odd else {}
         serve = {m.name: [{"recipe": name, "state": "standby"}] for m in self.lab.machines}
-        path = self.lab.write_fleet(place / "sparks.yaml", serve, dict(settings or {}), own)
+        path = self.lab.write_fleet(
+            place / "sparks.yaml", serve, {"spread": True, **(settings or {})}, own
+        )
         fleet = yaml.safe_load(path.read_text())
         fleet["recipes"] = [str(place / "recipes"), *fleet["recipes"]]
         path.write_text(yaml.safe_dump(fleet, sort_keys=False))
