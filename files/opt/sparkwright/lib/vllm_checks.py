@@ -159,7 +159,9 @@ def _imports(venv: Path, names: list[str], run: Run) -> Iterator[str]:
     for name in names:
         status, text = run([str(venv / "bin/python"), "-B", "-P", "-c", f"import {name}"])
         if status != 0:
-            yield f"{venv}: import {name}: {last(text)}; its wheels do not fit together; {ANEW}"
+            # 4 is SIGILL: a compiled part for another CPU says nothing itself.
+            why = f"ended by signal {-status}" if status < 0 else last(text)
+            yield f"{venv}: import {name}: {why}; its wheels do not fit together; {ANEW}"
 
 
 def last(text: str) -> str:
