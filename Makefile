@@ -41,8 +41,10 @@ lint: ## ruff, ruff format --check, mypy --strict, shellcheck
 	$(PYTHON) -m mypy
 	shellcheck $(SCRIPTS)
 
+# What `make test-fleet` and `make test-operate` run by themselves, on machines of their own.
+OWN := tests/fleet tests/operate/test_bench.py tests/operate/test_weights.py
 pytest: ## every test without set-up and lint; ARGS='-m "not lab"' leaves the machines out
-	$(PYTHON) -m pytest tests $(ARGS) </dev/null
+	$(PYTHON) -m pytest tests $(OWN:%=--ignore=%) $(ARGS) </dev/null
 
 test-cuda: setup ## compile CUDA files of llama.cpp for sm_121a with an nvcc 13; needs no GPU
 	@$(PYTHON) -m tests.cuda </dev/null
