@@ -7,7 +7,6 @@ The tasks in order; each module says what it leaves and what it needs.
 from pyinfra import host
 
 from tasks import (
-    acceptance,
     artifacts,
     base,
     container,
@@ -15,16 +14,17 @@ from tasks import (
     fabric,
     llama_cpp,
     preflight,
-    retired,
     serve,
     tiktoken,
     vllm,
     weights,
+    writer,
 )
 
 data = host.data.dict()
 
 preflight.check()  # all machines, before anything is prepared
+writer.lock()  # all machines, before anything is changed
 artifacts.bring(data=data)  # before base: its packages are in the bundle
 base.install(data=data)
 fabric.join(data=data)  # before everything that goes from machine to machine
@@ -34,6 +34,4 @@ vllm.install(data=data)
 container.install(data=data)  # before serve: an image that cannot be had stops nothing
 weights.install(data=data)
 tiktoken.install(data=data)
-retired.remove(data=data)  # before serve: frees memory and ports
-serve.install(data=data)
-acceptance.ask(data=data)  # last: the running process is what is asked
+serve.install(data=data)  # last: removes, runs and asks, machine by machine

@@ -20,6 +20,7 @@ ROUNDS = 3
 PYINFRA = str(Path(sys.executable).with_name("pyinfra"))
 # Limits of the figures that have nothing to be compared with.
 COMMANDS, RTT50_S, RSS_MB = 60, 10.0, 300.0
+MANY = 32
 
 
 def say(text: str) -> None:
@@ -85,7 +86,21 @@ def figures(folder: Path) -> list[Figure]:
         fleet = site.settled(lab, folder)
         ansible = Ansible(lab, fleet, folder)
         time.sleep(5)  # eight services have just been started
-        return [*side_by_side(fleet, ansible), *sizes(fleet, folder)]
+        found = [*side_by_side(fleet, ansible), *sizes(fleet, folder)]
+        say(f"growing to {MANY} machines")
+        return [*found, many(site.converged(site.grown(lab, folder, MANY)))]
+
+
+def many(fleet: Path) -> Figure:
+    """All machines beside one of them, in turns; the baseline is one."""
+    time.sleep(5)  # their services have just been started
+    one, all_ = [], []
+    for turn in range(ROUNDS):
+        one.append(noop(fleet, "--limit", "spark-1"))
+        all_.append(noop(fleet))
+        last = f"one {one[-1].seconds:.2f} s, {MANY} {all_[-1].seconds:.2f} s"
+        say(f"round {turn + 1} of {ROUNDS}: {last}")
+    return Figure(f"noop_{MANY}", median(all_), "s", median(one))
 
 
 def main() -> int:

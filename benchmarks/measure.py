@@ -79,18 +79,18 @@ def timed(argv: Sequence[str], env: Mapping[str, str], memory: bool = False) -> 
 
 def _sample(child: subprocess.Popen[str], peak: list[float]) -> None:
     while child.poll() is None:
-        peak[0] = max(peak[0], _tree_mb(child.pid))
+        peak[0] = max(peak[0], tree_mb(child.pid))
         time.sleep(SAMPLE_S)
 
 
-def _tree_mb(pid: int) -> float:
+def tree_mb(pid: int) -> float:
     """Resident memory of a process and its children, 10^6 bytes; shared pages count twice."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (OSError, IndexError):  # it ended meanwhile
         return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6 + sum(_tree_mb(int(c)) for c in children)
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6 + sum(tree_mb(int(c)) for c in children)
 
 
 def median(runs: Sequence[Run]) -> float:

@@ -21,14 +21,20 @@ RECIPE = "tiny-gpt-oss-llamacpp"
 ONE_WAY_MS = 25  # 50 ms there and back
 
 
-def settled(lab: Lab, folder: Path) -> Path:
+def settled(lab: Lab, folder: Path, machines: int = MACHINES) -> Path:
     """
     Converge one machine, multiply it, converge all; returns the fleet file.
+
+    + machines: how many there are in the end
 
     The others' weights have new inodes and their services never answered, so a converge has real
     work to do on each of them.
     """
-    fleet = multiplied(lab, folder, MACHINES)
+    return converged(multiplied(lab, folder, machines))
+
+
+def converged(fleet: Path) -> Path:
+    """Converge until there is nothing to do; raises RuntimeError when that is not at once."""
     support.converge(fleet)
     again = support.converge(fleet)
     if again["changed"]:
@@ -52,6 +58,11 @@ def multiplied(lab: Lab, folder: Path, count: int) -> Path:
     first.boot()
     below = Path(f"{disk}:{lab.setting.base}")  # two layers, as overlayfs writes them
     lab.setting = dataclasses.replace(lab.setting, base=below)
+    return grown(lab, folder, count)
+
+
+def grown(lab: Lab, folder: Path, count: int) -> Path:
+    """Boot more copies until there are so many; returns the fleet file."""
     while len(lab.machines) < count:  # not all at once: two cores boot them
         lab.add_machines(min(TOGETHER, count - len(lab.machines)))
     serve = {machine.name: [RECIPE] for machine in lab.machines}

@@ -93,3 +93,4 @@ recipe_dirs = ["recipes"]  # sparks.yaml says it as recipes: [...]
 serve: list[object] = []  # what a machine serves: names, or maps as in sparks.yaml
 peers: list[object] = []  # the fleet's other machines, for pages that show their models
 cluster: dict[str, object] = {}  # sparks.yaml says it as clusters: {...} at the top
+rollout_batch = 1  # sparks.yaml says it as rollout: {batch: N} at the top

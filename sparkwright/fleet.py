@@ -27,7 +27,7 @@ from sparkwright.fleet_ssh import (
 )
 from sparkwright.paths import PROJECT
 from sparkwright.recipes import read_recipes
-from sparkwright.yaml_reader import Reader, Verdict
+from sparkwright.yaml_reader import Reader, Verdict, between
 from sparkwright.yamlfile import read_map
 
 # pyinfra makes groups of its own from these: every host, and the inventory file's name.
@@ -53,7 +53,10 @@ class Spark:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All of sparks.yaml; paths are absolute."""
+    """All of sparks.yaml; paths are absolute.
+
+    + rollout_batch: sparks or clusters whose running services are replaced at once
+    """
 
     path: Path
     sparks: tuple[Spark, ...]
@@ -61,6 +64,7 @@ class Fleet:
     lock: Path
     recipe_dirs: tuple[Path, ...]
     clusters: tuple[Cluster, ...] = ()
+    rollout_batch: int = 1
 
 
 def load_fleet(path: Path, settings_defaults: Mapping[str, object]) -> Fleet:
@@ -97,8 +101,15 @@ def _fleet(path: Path, top: Reader, settings: Mapping[str, object]) -> Fleet:
         part.fail("", "lists no spark", "add spark-1: {address: ...}")
     _check_together(part, sparks)
     clusters = read_clusters(top.section("clusters"), sparks, settings, recipes)
+    batch = _rollout(top.section("rollout"))
     top.finish()
-    return Fleet(path, tuple(sparks), artifacts, lock, dirs, clusters)
+    return Fleet(path, tuple(sparks), artifacts, lock, dirs, clusters, batch)
+
+
+def _rollout(part: Reader) -> int:
+    batch = part.take("batch", int, 1, check=between(1, 1000))
+    part.finish()
+    return batch
 
 
 def _recipe_dirs(directory: Path, top: Reader) -> tuple[Path, ...]:

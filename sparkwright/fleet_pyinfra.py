@@ -64,6 +64,7 @@ def _data(fleet: Fleet, spark: Spark, problems: Problems) -> dict[str, object]:
     data["serve"] = [dataclasses.asdict(served) for served in spark.serve]
     data["peers"] = peers(fleet, spark.name)
     data["cluster"] = cluster_data(fleet.clusters, spark.name)
+    data["rollout_batch"] = fleet.rollout_batch
     data |= _artifacts_data(fleet)
     data |= _ssh_data(fleet, spark, where, problems)
     if spark.sudo_password_env:

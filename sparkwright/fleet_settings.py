@@ -25,6 +25,7 @@ _ELSEWHERE: Final = {
     "serve": "write serve: under the spark instead",
     "peers": "sparkwright reads them from this file itself",
     "cluster": "write clusters: at the top instead",
+    "rollout_batch": "write rollout: {batch: N} at the top instead",
 }
 
 

@@ -15,8 +15,12 @@ _SEEN: set[int] = set()
 
 
 def listen() -> None:
-    """Take over SIGINT from pyinfra; called in its main thread, once or more often."""
+    """Take over SIGINT from pyinfra; called in its main thread, once or more often.
+
+    SIGTERM too, which `sparkwright converge` sends when it is interrupted: locks are released then.
+    """
     signal.signal(signal.SIGINT, _end)
+    signal.signal(signal.SIGTERM, _end)
 
 
 def came() -> bool:
@@ -25,6 +29,8 @@ def came() -> bool:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGTERM and came():
+        return  # it is ending already, and both come for one Ctrl-C
     _SEEN.add(number)
     print("interrupted; builds and downloads go on, the next run joins them", file=sys.stderr)
     sys.exit(EXIT)

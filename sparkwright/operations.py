@@ -12,8 +12,10 @@ from pyinfra.api import StringCommand, operation
 from pyinfra.api.command import PyinfraCommand
 
 from sparkwright import report
+from sparkwright.errors import SparkwrightError
 from sparkwright.facts import ask
 from sparkwright.resources import Command, Resource, Spec, State, quote
+from sparkwright.writer_run import lost
 
 Commands = Generator[PyinfraCommand, None, None]
 
@@ -28,11 +30,16 @@ def failing(message: str) -> StringCommand:
 
 
 def guarded(body: Callable[..., Commands]) -> Callable[..., Commands]:
-    """Turn an exception in an operation's body into a failing command of this machine."""
+    """Turn an exception in an operation's body into a failing command of this machine.
+
+    A run that lost a machine's lock to another changes it no more.
+    """
 
     @functools.wraps(body)
     def run(*args: Any, **kwargs: Any) -> Commands:
         try:
+            if why := lost(state, host):
+                raise SparkwrightError(why)
             yield from body(*args, **kwargs)
         except Exception as error:  # any exception must stay on this machine, see `failing`
             report.record("problem", host, str(error))

@@ -1,4 +1,4 @@
-"""Operations on served recipes: converge the unit, ask the question, remove what is retired."""
+"""The operation on all that a machine serves: remove, run, ask, and only in its turn."""
 
 from __future__ import annotations
 
@@ -7,150 +7,103 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyinfra import host as current_host
-from pyinfra import logger
+from pyinfra import state as current_state
 from pyinfra.api import FunctionCommand, operation
 
-from sparkwright import report, serve_plan, serving
+from sparkwright import report, serve_turn, serving
 from sparkwright.endpoint import ask_line
 from sparkwright.engines import Place
 from sparkwright.facts import ask
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
-from sparkwright.paths import LIB, RUN
-from sparkwright.preflight_seen import OURS
-from sparkwright.resources import Command, quote, write_file
-from sparkwright.serve_watch import explain, watch_start
-from sparkwright.site import UNIT_DIR, Planned
-from sparkwright.unit_lint import linted
+from sparkwright.paths import RUN
+from sparkwright.resources import Command, write_file
+from sparkwright.rollout import GO, Demand
+from sparkwright.rollout_run import gate
+from sparkwright.serve_answers import judge, refuse
+from sparkwright.serve_turn import Look, Work, cluster_changes, probes, removal, seen
+from sparkwright.serve_watch import watch_start
+from sparkwright.site import Planned
 
 
 @operation()
 @guarded
-def served(item: Planned, all_items: Sequence[Planned], place: Place) -> Commands:
+def served(items: Sequence[Planned], place: Place, cluster: Mapping[str, Any]) -> Commands:
     """
-    Make one recipe's unit be as wanted: file, boot state, and the process that runs.
+    Make what a machine serves be as wanted: unit files, boot state, processes, answers.
 
-    What the installed build would refuse, or pass over, stops this before the unit is touched.
+    Units of ours that the fleet no longer lists are removed; weights stay. What the installed build
+    would refuse, or pass over, stops this before any unit is touched. Whatever stops a unit that
+    runs waits for this machine's turn in the rollout (sparkwright/rollout.py), and the turn ends
+    when every unit has answered its recipe's question.
 
-    + item: the recipe on this machine
-    + all_items: every recipe of this machine, for the memory plan
+    + items: the recipes on this machine
     + place: paths and account
+    + cluster: the machine's cluster (host data `cluster`), or nothing
     """
-    found = serving.seen(item, ask(current_host, serving.probes(item, place)))
-    have, launch = serving.launched(item, place, found)
-    service = serving.service_of(item, all_items, place, found)
-    wanted = serve_plan.plan(item, service, found)
-    # A unit that is as wanted was judged when it was written.
-    if refused := launch.refused or (wanted.drift and linted(service, have.facts)):
-        wrong = [*(f"{item.unit}: {what}" for what in refused), f"{item.unit}: was not touched"]
-        report.drift(current_host, wrong[:-1])
+    executing = current_state.is_executing
+    if executing:
+        gate(current_state).arrive(current_host)
+    found = _work(items, place, _look(items, place))
+    if found.refused:
+        if executing:
+            gate(current_state).refuse(current_host)
+        wrong = [*found.refused, *[f"{unit}: was not touched" for unit in _units(found)]]
+        report.drift(current_host, list(found.refused))
         yield FunctionCommand(refuse, [wrong], {})
         return
-    if not wanted.drift:
-        current_host.noop(f"{service.name} runs {service.digest}")
-        return
-    report.drift(current_host, list(wanted.drift))
-    yield from map(as_pyinfra, wanted.commands)
-    if wanted.start:
-        yield FunctionCommand(watch_start, [f"{service.name}.service", item], {})
-
-
-def refuse(state: Any, host: Any, wrong: Sequence[str]) -> bool:
-    """Say why a unit was left as it is, and fail."""
-    for line in wrong:
-        report.record("problem", host, line)
-        logger.error(f"{host.print_prefix}{line}")
-    return False
-
-
-@operation()
-@guarded
-def accepted(item: Planned, place: Place) -> Commands:
-    """
-    Ask the recipe's question once after each start; the answer is kept with the start's id.
-
-    + item: the recipe on this machine
-    + place: paths and account
-    """
-
-    record = f"{serving.ACCEPTED}/{item.unit}.json"
-    *states, kept = ask(
-        current_host,
-        [*serving.probes(item, place), {"kind": "path", "path": record, "text": True}],
-    )
-    found = serving.seen(item, states)
-    unit = found.unit
-    if unit.get("ActiveState") != "active":
-        if item.state == "running":
-            report.drift(current_host, [f"{item.unit}: not accepted, it does not run"])
-            yield failing(f"{item.unit}: cannot be asked, it is {unit.get('ActiveState')}")
-        else:
-            current_host.noop(f"{item.unit} is on standby")
-        return
-    spec = serving.question(item, place, found)
-    if kept.get("text") and _same(kept["text"], spec):
+    if executing:
+        refusal = gate(current_state).enter(
+            current_host, found.demand, cluster_changes(found, cluster)
+        )
+        if refusal != GO:
+            yield FunctionCommand(refuse, [[f"{current_host.name}: {refusal}"]], {})
+            return
+        if found.demand == Demand.SWAP:  # others had their turns meanwhile
+            found = _work(items, place, _look(items, place))
+    for item in found.well:
         report.record("endpoint", current_host, ask_line(item, current_host.data.dict()))
-        current_host.noop(f"{item.unit} answered after this start")
+    if not found.drift:
+        current_host.noop("everything runs as wanted and has answered")
         return
-    report.drift(current_host, [f"{item.unit}: has not answered its question since this start"])
-    path = f"{RUN}/ask-{item.unit}.json"
-    yield as_pyinfra(Command(f"install -d -m 0755 {RUN}"))
-    yield as_pyinfra(write_file(path, json.dumps(spec).encode(), "root", "root", "0600"))
-    yield FunctionCommand(judge, [item, path], {})
+    report.drift(current_host, list(found.drift))
+    yield from map(as_pyinfra, removal(found.gone))
+    yield from _run(found)
+    yield from _ask(items, place, found)
 
 
-def _same(text: str, spec: Mapping[str, Any]) -> bool:
-    try:
-        kept = json.loads(text)
-    except ValueError:
-        return False
-    wanted = {key: spec[key] for key in ("invocation", "asked")}
-    return {key: kept.get(key) for key in wanted} == wanted
+def _look(items: Sequence[Planned], place: Place) -> Look:
+    return seen(items, place, ask(current_host, probes(items, place)))
 
 
-def judge(state: Any, host: Any, item: Planned, place: str) -> bool:
-    """Run the question on the machine and print what came of it."""
-    state_ = ask(host, [{"kind": "run", "argv": ["python3", f"{LIB}/ask.py", place]}])[0]
-    try:
-        found = json.loads(state_.get("out", ""))
-    except ValueError:
-        explain(host, f"{item.unit}.service", f"asking failed: {state_.get('err', '')[-300:]}")
-        return False
-    if found["wrong"]:
-        explain(host, f"{item.unit}.service", "not accepted: " + "; ".join(found["wrong"]))
-        return False
-    role = f" (system message in role: {found['role']})" if found.get("role") else ""
-    report.record("accepted", host, f"{item.unit} at port {item.port}{role}")
-    report.record("endpoint", host, ask_line(item, host.data.dict()))
-    logger.info(
-        f"{host.print_prefix}{item.unit}: answered {found['content'].strip()[:60]!r}; ready after "
-        f"{found['ready_s']} s, first token after {found['ttft_s']} s, "
-        f"whole answer {found['total_s']} s{role}"
-    )
-    return True
+def _work(items: Sequence[Planned], place: Place, look: Look) -> Work:
+    return serve_turn.work(items, place, look)
 
 
-@operation()
-@guarded
-def retired(units: Sequence[str]) -> Commands:
-    """
-    Stop, disable and remove units of ours that the fleet no longer lists; weights stay.
+def _units(found: Work) -> list[str]:
+    """Units of which something is refused, each once."""
+    return list(dict.fromkeys(line.split(":", 1)[0] for line in found.refused))
 
-    + units: names (without .service) that stay
-    """
 
-    found = ask(current_host, [{"kind": "run", "argv": OURS}])[0].get("out", "").split()
-    ours = [path for path in found if path.rsplit("/", 1)[0] == UNIT_DIR]
-    gone = sorted(
-        path.rsplit("/", 1)[1]
-        for path in ours
-        if path.rsplit("/", 1)[1].removesuffix(".service") not in units
-    )
-    if not gone:
-        current_host.noop("no unit of ours is left over")
+def _run(found: Work) -> Commands:
+    """Mend the units, one after the other; each start is followed until it serves."""
+    for item, plan in found.changes:
+        yield from map(as_pyinfra, plan.commands)
+        if plan.start:
+            yield FunctionCommand(watch_start, [f"{item.unit}.service", item], {})
+
+
+def _ask(items: Sequence[Planned], place: Place, found: Work) -> Commands:
+    """Ask every recipe that has not answered since its start."""
+    if not (found.starts or found.unasked):
         return
-    report.drift(current_host, [f"{name}: no longer in the fleet" for name in gone])
-    for name in gone:
-        record = f"{serving.ACCEPTED}/{name.removesuffix('.service')}.json"
-        yield as_pyinfra(Command(f"systemctl --quiet disable --now {quote(name)}"))
-        yield as_pyinfra(Command(f"rm -f {quote(f'{UNIT_DIR}/{name}', record)}"))
-    yield as_pyinfra(Command("systemctl daemon-reload"))
+    look = _look(items, place)  # a start has a new id
+    for item, unit, kept in zip(items, look.units, look.kept, strict=True):
+        active = unit.unit.get("ActiveState")
+        if active != "active" and item.state == "running" and not serving.is_worker(item):
+            yield failing(f"{item.unit}: cannot be asked, it is {active}")
+        elif not serve_turn.answered(item, place, unit, kept):
+            path = f"{RUN}/ask-{item.unit}.json"
+            spec = json.dumps(serving.question(item, place, unit)).encode()
+            yield as_pyinfra(Command(f"install -d -m 0755 {RUN}"))
+            yield as_pyinfra(write_file(path, spec, "root", "root", "0600"))
+            yield FunctionCommand(judge, [item, path], {})

@@ -1,7 +1,13 @@
 """
 Serve: one unit per recipe; the process that runs is compared with the unit that is wanted.
 
-Leaves: /etc/systemd/system/llm-<recipe>.service, {etc_dir}/api-key when a recipe wants a key
+What runs is stopped machine by machine, in the order of sparks.yaml: units that the fleet no longer
+lists are removed, the others are restarted where they differ, and each recipe's question is asked
+after each start, through the real API. HTTP 200 proves nothing. The first failure ends it.
+
+Leaves: /etc/systemd/system/llm-<recipe>.service, and none of ours beside the listed ones;
+        /var/lib/sparkwright/accepted/<unit>.json, the id of the start that answered;
+        {etc_dir}/api-key when a recipe wants a key. Weights stay until they are pruned by hand.
 Needs:  tasks.llama_cpp, tasks.vllm, tasks.container, tasks.weights, tasks.tiktoken
 """
 
@@ -10,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyinfra import host
 from pyinfra.api import deploy
 
 from sparkwright.operations import ensure
@@ -24,7 +29,7 @@ from sparkwright.system import Secret
 
 @deploy("serve")
 def install(data: Mapping[str, Any]) -> None:
-    """Units in the order of their names; a running one is touched only when its digest differs."""
+    """One operation, since a restart and its answer are one turn of the rollout."""
     items = planned(data)
     if any(item.api_key == "generate" for item in items):
         key = Secret(f"{data['etc_dir']}/api-key", "root", data["service_user"], "0640")
@@ -33,10 +38,9 @@ def install(data: Mapping[str, Any]) -> None:
         ensure(name="Have an API key", resources=[key, *([env] if vllm else [])])
     if links := [link_unit(item) for item in items if item.member]:
         ensure(name="Link the members of a model", resources=links)
-    for item in host.loop(items):
-        served(
-            name=f"Run {item.unit}.service",
-            item=item,
-            all_items=items,
-            place=place_of(data),
-        )
+    served(
+        name="Run and ask, in turns",
+        items=items,
+        place=place_of(data),
+        cluster=data.get("cluster") or {},
+    )

@@ -134,8 +134,8 @@ def test_an_exception_in_an_operation_stops_only_its_machine(tmp_path: Path) -> 
     results = json.loads(run.stdout)["results"]
     assert results["failed_hosts"] == [ONE]
     done = {op["name"]: [*op["success"], *op["no_change"]] for op in results["operations"]}
-    assert TWO in done["acceptance | Ask llm-tiny"]
-    assert ONE not in done["acceptance | Ask llm-tiny"]
+    assert TWO in done["serve | Run and ask, in turns"]
+    assert ONE not in done["serve | Run and ask, in turns"]
     assert "base | Set kernel values" in [o["name"] for o in results["operations"] if o["success"]]
 
 

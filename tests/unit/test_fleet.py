@@ -328,6 +328,11 @@ BAD = {
         one("settings: {cluster: {}}"),
         f"{A}/settings/cluster: is not a setting here; write clusters: at the top instead",
     ),
+    "setting_rollout": (
+        one("settings: {rollout_batch: 2}"),
+        f"{A}/settings/rollout_batch: is not a setting here; "
+        "write rollout: {batch: N} at the top instead",
+    ),
     "setting_ssh": (
         one("settings: {ssh_user: x}"),
         f"{A}/settings/ssh_user: is not a setting here; write it under ssh: instead",
@@ -565,7 +570,7 @@ def test_the_example_shows_every_key_of_the_schema() -> None:
     schema = {*Ssh.__dataclass_fields__, *Served.__dataclass_fields__}
     schema |= {"artifacts", "from", "lock", "recipes", "defaults", "sparks", "address", "groups"}
     schema |= {"ssh", "sudo", "password_env", "settings", "serve"}
-    schema |= {"clusters", "fabric", *Fabric.__dataclass_fields__}
+    schema |= {"rollout", "batch", "clusters", "fabric", *Fabric.__dataclass_fields__}
     assert schema <= shown, schema - shown
 
 

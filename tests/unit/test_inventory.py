@@ -122,9 +122,9 @@ def test_a_bad_file_ends_with_an_error_and_nothing_is_contacted(project: Path) -
         with pytest.raises(BlockingIOError):
             server.accept()
     assert done.returncode == 1
+    known = "known: artifacts, clusters, defaults, recipes, rollout, sparks"
     assert done.stderr.endswith(
-        "sparks.yaml: unknown key colour; known: artifacts, clusters, defaults, recipes, sparks\n"
-        "sparks.yaml: unknown key serve; known: artifacts, clusters, defaults, recipes, sparks\n"
+        f"sparks.yaml: unknown key colour; {known}\nsparks.yaml: unknown key serve; {known}\n"
         "Nothing was contacted.\n"
     )
     assert "Traceback" not in done.stderr
@@ -217,6 +217,7 @@ def test_every_spark_is_in_its_groups_with_all_its_data(project: Path, home: Pat
             {"name": "b", "address": "127.0.0.2", "listen": None, "api_key": None, "serve": []}
         ],
         "cluster": {},
+        "rollout_batch": 1,
         "ssh_hostname": "127.0.0.1",
         "ssh_user": "me",
         "ssh_port": 22,

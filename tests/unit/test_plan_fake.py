@@ -19,6 +19,7 @@ from tests.unit.fake_site import SCENARIO, write_site
 ONE, TWO = "@fake/spark-1", "@fake/spark-2"
 INVENTORY = "from tests.unit.fake_machine import inventory as _i\nglobals().update(_i())\n"
 UNIT = "/etc/systemd/system/llm-tiny.service"
+SERVE = "serve | Run and ask, in turns"
 AGENT = '"/opt/sparkwright/lib/weights.py", "status"'
 
 
@@ -148,9 +149,7 @@ def test_a_dry_run_of_a_new_machine_lists_everything(fleet: Fleet) -> None:
         "weights | Install the Hub client",
         "weights | Have lab/a",
         "tiktoken | Seed the vocabulary",
-        "serve | Run llm-nap.service",
-        "serve | Run llm-tiny.service",
-        "acceptance | Ask llm-tiny",
+        SERVE,
     ]
     assert run.pending() == names
     assert f"{UNIT}: missing, not a file" in run.what("drift")
@@ -170,7 +169,7 @@ ROOT_FILE = {"type": "file", "owner": "root", "group": "root", "mode": "0644", "
 DRIFTS: dict[str, tuple[list[Any], str, str]] = {
     "an edited unit": (
         [f'"path": "{UNIT}"', ROOT_FILE],
-        "serve | Run llm-tiny.service",
+        SERVE,
         f"{UNIT}: content differs",
     ),
     "another build": (
@@ -197,13 +196,13 @@ DRIFTS: dict[str, tuple[list[Any], str, str]] = {
     ),
     "a unit no longer listed": (
         ['"grep", "-l"', {"rc": 0, "out": f"{UNIT}\n/etc/systemd/system/llm-old.service\n"}],
-        "retired | Remove units no longer listed",
+        SERVE,
         "llm-old.service: no longer in the fleet",
     ),
     "an answer to an earlier start": (
         ["accepted/llm-tiny.json",
          {"type": "file", "text": '{"invocation": "old", "asked": "2+2?"}'}],
-        "acceptance | Ask llm-tiny",
+        SERVE,
         "llm-tiny: has not answered its question since this start",
     ),
     "a program of ours": (
@@ -220,7 +219,7 @@ DRIFTS: dict[str, tuple[list[Any], str, str]] = {
 
 
 FOLLOWS = {  # what else must be done then, and is named as well
-    "another build": ["serve | Run llm-nap.service", "serve | Run llm-tiny.service"],
+    "another build": [SERVE],
     "an old toolkit": ["llama.cpp | Build and switch"],
 }
 
@@ -250,7 +249,7 @@ def test_a_stale_process_is_restarted_asked_and_nothing_else(fleet: Fleet) -> No
     ]
     run = fleet.run("-y", hosts={ONE: {"answers": answers}})
     assert run.rc == 0, run.err
-    assert run.success(ONE) == ["serve | Run llm-tiny.service", "acceptance | Ask llm-tiny"]
+    assert run.success(ONE) == [SERVE]
     assert run.what("accepted") == ["llm-tiny at port 8080"]
     assert "answered '4'; ready after 1.5 s, first token after 0.1 s" in run.err
     assert not any("llm-nap" in command for command in run.ran())
@@ -286,7 +285,7 @@ def test_trouble_of_one_machine_stays_its_own(fleet: Fleet, name: str) -> None:
     assert results["failed_hosts"] == [ONE]
     # The other one went on to its last operation.
     assert run.success(TWO) == ["base | Put our programs on the machine"]
-    last = [op for op in results["operations"] if op["name"] == "acceptance | Ask llm-tiny"]
+    last = [op for op in results["operations"] if op["name"] == SERVE]
     assert [TWO in op["no_change"] for op in last] == [True]
 
 
