@@ -18,6 +18,9 @@ from sparkwright.errors import SparkwrightError
 from sparkwright.paths import PROJECT
 from sparkwright.report import FINDINGS
 
+# An interrupted pyinfra releases its locks in this time, or leaves them to the next run (ours).
+RELEASE_S = 10
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -71,7 +74,11 @@ def run(
             log = _follow(run, quiet)
         except KeyboardInterrupt:  # pyinfra must not go on converging without us
             run.terminate()
-            run.wait()
+            try:
+                run.wait(RELEASE_S)
+            except subprocess.TimeoutExpired:  # it waits for a command; the machine goes on
+                run.kill()
+                run.wait()
             raise
         rc = run.wait()
         found = [json.loads(line) for line in notes.read_text().splitlines()]
