@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pyinfra import host as current_host
 from pyinfra import state as current_state
@@ -27,7 +26,7 @@ from sparkwright.site import Planned
 
 @operation()
 @guarded
-def served(items: Sequence[Planned], place: Place, cluster: Mapping[str, Any]) -> Commands:
+def served(items: Sequence[Planned], place: Place) -> Commands:
     """
     Make what a machine serves be as wanted: unit files, boot state, processes, answers.
 
@@ -38,7 +37,6 @@ def served(items: Sequence[Planned], place: Place, cluster: Mapping[str, Any]) -
 
     + items: the recipes on this machine
     + place: paths and account
-    + cluster: the machine's cluster (host data `cluster`), or nothing
     """
     executing = current_state.is_executing
     if executing:
@@ -52,9 +50,7 @@ def served(items: Sequence[Planned], place: Place, cluster: Mapping[str, Any]) -
         yield FunctionCommand(refuse, [wrong], {})
         return
     if executing:
-        refusal = gate(current_state).enter(
-            current_host, found.demand, cluster_changes(found, cluster)
-        )
+        refusal = gate(current_state).enter(current_host, found.demand, cluster_changes(found))
         if refusal != GO:
             yield FunctionCommand(refuse, [[f"{current_host.name}: {refusal}"]], {})
             return

@@ -168,7 +168,6 @@ def removal(gone: Sequence[str]) -> list[Command]:
     return [*commands, Command("systemctl daemon-reload")] if gone else []
 
 
-def cluster_changes(found: Work, cluster: Mapping[str, Any]) -> bool:
-    """Whether a unit differs that a machine's cluster runs together."""
-    names = {served["recipe"] for served in cluster.get("serve", ())}
-    return any(item.recipe.name in names for item, _ in found.changes)
+def cluster_changes(found: Work) -> bool:
+    """Whether a unit differs that runs on several machines together."""
+    return any(item.member for item, _ in found.changes)

@@ -42,5 +42,4 @@ def install(data: Mapping[str, Any]) -> None:
         name="Run and ask, in turns",
         items=items,
         place=place_of(data),
-        cluster=data.get("cluster") or {},
     )

@@ -117,29 +117,3 @@ def test_a_removal_has_its_turn_and_a_failed_successor_stops_the_others(tmp_path
     assert done.returncode == 1
     rows = [json.loads(line) for line in (fakes.root / "log").read_text().splitlines()]
     assert {host for host, command in rows if "disable --now" in command} == {ONE}
-
-
-PAIR = {
-    "name": "x",
-    "members": [{"name": name, "address": "", "fabric": []} for name in (ONE, TWO)],
-    "serve": [{"recipe": "tiny"}],
-}
-
-
-def test_a_cluster_without_a_member_keeps_what_it_runs(tmp_path: Path) -> None:
-    """Case N07: a failure for the cluster, and no matter for its neighbour."""
-    member = machine(data={"cluster": PAIR})
-    broken = {**member, "nonsense": ["sysctl"]}
-    fakes, done = run(tmp_path, {ONE: member, TWO: broken, THREE: machine()})
-    assert done.returncode == 1
-    assert restarted(fakes) == [THREE]
-    assert ends(fakes) == {ONE: "untouched", THREE: "done"}
-    assert f"cluster x: {TWO} takes no part in this run" in done.stderr
-
-
-def test_both_members_of_a_cluster_have_one_turn(tmp_path: Path) -> None:
-    member = machine(data={"cluster": PAIR})
-    fakes, done = run(tmp_path, {ONE: member, TWO: member, THREE: machine()})
-    assert done.returncode == 0, done.stderr
-    assert set(restarted(fakes)[:2]) == {ONE, TWO}
-    assert restarted(fakes)[2] == THREE
