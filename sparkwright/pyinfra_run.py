@@ -73,17 +73,22 @@ def run(
         try:
             log = _follow(run, quiet)
         except KeyboardInterrupt:  # pyinfra must not go on converging without us
-            run.terminate()
-            try:
-                run.wait(RELEASE_S)
-            except subprocess.TimeoutExpired:  # it waits for a command; the machine goes on
-                run.kill()
-                run.wait()
+            _end(run)
             raise
         rc = run.wait()
         found = [json.loads(line) for line in notes.read_text().splitlines()]
         result = _object(out.read_text())
     return Outcome(rc, result, found, log)
+
+
+def _end(run: subprocess.Popen[str]) -> None:
+    """Let pyinfra release its locks; one that waits for a long command is ended without."""
+    run.terminate()
+    try:
+        run.wait(RELEASE_S)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.wait()
 
 
 def _object(text: str) -> dict[str, Any] | None:
