@@ -200,6 +200,8 @@ def test_every_spark_is_in_its_groups_with_all_its_data(project: Path, home: Pat
         "artifacts_from": "upstream",
         "artifacts_url": "",
         "artifacts_path": "",
+        "artifacts_library": "",
+        "artifacts_library_copy": False,
         "artifacts_key": str(project / "bundle-key.asc"),
         "memory_reserve_gib": 9,
         "lock_file": found["sparks"][0][1]["lock_file"],
