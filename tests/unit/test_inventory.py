@@ -116,7 +116,7 @@ def test_a_bad_file_ends_with_an_error_and_nothing_is_contacted(project: Path) -
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         good = f"sparks: {{a: {{address: 127.0.0.1, ssh: {{port: {port}}}}}}}"
-        (project / "sparks.yaml").write_text(f"colour: red\nserve: x\n{good}")
+        (project / "sparks.yaml").write_text(f"xyzzy: red\nserve: x\n{good}")
         done = pyinfra(project, "exec", "--", "true")
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
@@ -124,7 +124,7 @@ def test_a_bad_file_ends_with_an_error_and_nothing_is_contacted(project: Path) -
     assert done.returncode == 1
     known = "known: artifacts, clusters, defaults, recipes, rollout, sparks"
     assert done.stderr.endswith(
-        f"sparks.yaml: unknown key colour; {known}\nsparks.yaml: unknown key serve; {known}\n"
+        f"sparks.yaml: unknown key xyzzy; {known}\nsparks.yaml: unknown key serve; {known}\n"
         "Nothing was contacted.\n"
     )
     assert "Traceback" not in done.stderr
