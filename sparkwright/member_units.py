@@ -85,8 +85,7 @@ def wait_s(service: Service) -> int:
 
 _LINK = (
     (
-        "After=network-online.target",
-        "Wants=network-online.target",
+        # Not after network-online.target: it waits for the fabric's address itself, and longer.
         # It starts again for as long as the machine runs: the model cannot come back without it.
         "StartLimitIntervalSec=0",
         "",

@@ -6,7 +6,7 @@ pyinfra 3.10.0 runs an operation on all machines at once, in the random order of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import gevent
@@ -88,6 +88,22 @@ class Gate(BaseStateCallback):
         if verdict != GO:
             self._wake()
         return verdict
+
+    def behind(self, host: Any, names: Sequence[str]) -> bool:
+        """Wait until other machines of this host's turn are through.
+
+        Whatever they have to do is this host's as well: its turn is not over before it has seen
+        to that. Those that take no part in the run, or come later (--serial), are not waited for.
+
+        Returns whether they had anything to do.
+        """
+        me, members = self.rollout.members[host.name], self.rollout.members
+        those = [members[name] for name in names if name in members]
+        while any(not other.end for other in those) and not interrupts.came():
+            known = [other.demand for other in those if other.demand is not None]
+            me.demand = max([me.demand or Demand.NOTHING, *known])
+            self._changed.wait(LOOK_S)
+        return any(other.demand or other.whole for other in those)
 
     def refuse(self, host: Any) -> None:
         """What is wanted of this host is refused, and nothing was begun."""

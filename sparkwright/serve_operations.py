@@ -51,11 +51,12 @@ def served(items: Sequence[Planned], place: Place) -> Commands:
         return
     if executing:
         refusal = gate(current_state).enter(current_host, found.demand, cluster_changes(found))
-        if refusal != GO:
-            yield FunctionCommand(refuse, [[f"{current_host.name}: {refusal}"]], {})
+        wrong = [f"{current_host.name}: {refusal}"] if refusal != GO else []
+        if not wrong:
+            found, wrong = _in_turn(items, place, found)
+        if wrong:
+            yield FunctionCommand(refuse, [wrong], {})
             return
-        if found.demand == Demand.SWAP:  # others had their turns meanwhile
-            found = _work(items, place, _look(items, place))
     for item in found.well:
         report.record("endpoint", current_host, ask_line(item, current_host.data.dict()))
     if not found.drift:
@@ -65,6 +66,20 @@ def served(items: Sequence[Planned], place: Place) -> Commands:
     yield from map(as_pyinfra, removal(found.gone))
     yield from _run(found)
     yield from _ask(items, place, found)
+
+
+def _in_turn(items: Sequence[Planned], place: Place, found: Work) -> tuple[Work, list[str]]:
+    """What there is to do now that it is this machine's turn, and why it may not be done.
+
+    Others had their turns meanwhile, and a head's workers have their units only now.
+    """
+    heads = [item.member for item in items if item.member and item.member.is_head]
+    moved = [gate(current_state).behind(current_host, head.names[1:]) for head in heads]
+    if found.demand != Demand.SWAP and not any(moved):
+        return found, []
+    look = _look(items, place)
+    found = _work(items, place, look)
+    return found, serve_turn.unready(items, place, look, found)
 
 
 def _look(items: Sequence[Planned], place: Place) -> Look:

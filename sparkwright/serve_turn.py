@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkwright import memory, serve_plan, serving
+from sparkwright import memory, pair, serve_plan, serving
 from sparkwright.engines import Place
 from sparkwright.pair import unit_names
 from sparkwright.preflight_seen import OURS
@@ -156,6 +156,17 @@ def _same(text: str, spec: Mapping[str, Any]) -> bool:
         return False
     wanted = {key: spec[key] for key in ("invocation", "asked")}
     return {key: have.get(key) for key in wanted} == wanted
+
+
+def unready(items: Sequence[Planned], place: Place, look: Look, found: Work) -> list[str]:
+    """Why a head may not be started: a worker's unit is not of this pair, a line each."""
+    starts = {item.unit for item, plan in found.changes if plan.start}
+    lines = []
+    for item, seen_ in zip(items, look.units, strict=True):
+        member = serving.service_of(item, items, place, seen_).member
+        if member and not member.is_worker and item.unit in starts:
+            lines += pair.refused(item, member.pair, seen_.pair)
+    return lines
 
 
 def removal(gone: Sequence[str]) -> list[Command]:
