@@ -162,8 +162,7 @@ def wheelhouse(site: Site) -> None:
     inputs = read_inputs(site.fleet)
     lock, problems = load_lock(PROJECT / "artifacts.lock.yaml"), Problems()
     wheels = vllm_set(lock, "stock", problems)
-    lacking = sorted({problem.where.rsplit("/", 1)[-1] for problem in problems})
-    print(f"\nvllm-stock, without {', '.join(lacking)}", flush=True)
+    print("\nvllm-stock, without:", *problems, sep="\n  ", flush=True)
     if wheels is None:
         raise Failed(f"no wheel set: {list(problems)}")
     # Not closed: vllm itself asks for what is lacking.
