@@ -54,6 +54,7 @@ SCENES: tuple[Scene, ...] = (
     _said("gpu-memory", "the GPU has no memory left"),
     _said("share", "less memory is free than vLLM's share"),
     _said("context", "the context is larger than the KV cache"),
+    _said("killed", "it took more memory than its recipe allows"),
     _said("sockets", "NCCL goes over TCP instead of the fabric", SLOW),
     _said("interface", "NCCL or gloo is told an interface that is not there"),
     _said("eager", "CUDA graphs are off, which halves the speed", SLOW),

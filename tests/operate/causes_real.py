@@ -134,8 +134,6 @@ SCENES: tuple[Scene, ...] = (
           dropin("Environment=LLAMA_ARG_N_GPU_LAYERS=99"), here("the engine sees no GPU")),
     Scene(ALL, dropin(f"{GATE} --need-gib 5000 --wait-s 0"),
           here("less memory is free than the recipe needs")),
-    Scene("a real kill by the kernel, in the unit's own cgroup", dropin("MemoryMax=6M"),
-          here("it took more memory than its recipe allows")),
     Scene("the real openai_harmony, called by fake_vllm",
           vocabulary,
           here("the vocabulary of gpt-oss is missing or damaged")),

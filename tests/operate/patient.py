@@ -17,13 +17,16 @@ import yaml
 from tests.e2e import support
 from tests.lab.lab import Lab
 from tests.lab.machine import Machine
-from tests.lab.pypi import HARMONY, prepare_wheels
+from tests.lab.pypi import prepare_wheels
 
 HERE = Path(__file__).parent
 RECIPE = "tiny-gpt-oss-llamacpp"
 UNIT = f"llm-{RECIPE}.service"
 DROPIN = f"/etc/systemd/system/{UNIT}.d/zz-fault.conf"
 CACHE = f"/srv/sparkwright/cache/llm-{RECIPE}"
+# openai_harmony and what it imports.
+LIBRARIES = ("openai_harmony", "pydantic", "pydantic_core", "typing_extensions",
+             "typing_inspection", "annotated_types")  # fmt: skip
 FAKE = "ExecStartPre=/usr/bin/python3 /opt/fake/fake_vllm.py"
 Found = set[tuple[str, str]]
 
@@ -38,10 +41,10 @@ class Patient:
         self.machine, self.fleet = machine, fleet
         self.root("mkdir -p /opt/fake/harmony")
         self._copy(HERE / "fakes", "/opt/fake")
-        name = HARMONY.replace("-", "_", 1).replace("==", "-")
-        (wheel,) = prepare_wheels().glob(f"{name}-*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            self._unpack({n: archive.read(n) for n in archive.namelist()}, "/opt/fake/harmony")
+        for name in LIBRARIES:
+            (wheel,) = prepare_wheels().glob(f"{name}-*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                self._unpack({n: archive.read(n) for n in archive.namelist()}, "/opt/fake/harmony")
 
     def root(self, command: str, check: bool = True) -> str:
         """Run a shell command as root; its output."""

@@ -29,6 +29,9 @@ LINES = {
     # vllm/v1/core/kv_cache_utils.py.
     "context": "ValueError: To serve at least one request with the models's max seq len (262144), "
     "(12.0 GiB KV cache is needed, which is larger than the available KV cache memory (6.2 GiB).",
+    # systemd 251 and later, of a unit that reached its MemoryMax: a lab machine has no memory
+    # controller in its cgroups, so that the kernel kills nothing there.
+    "killed": "llm-x.service: A process of this unit has been killed by the OOM killer.",
     # NCCL 2.21 and later with NCCL_DEBUG=INFO.
     "sockets": "spark-1:77:77 [0] NCCL INFO Using network Socket",
     # NCCL with NCCL_SOCKET_IFNAME of another machine (spark-arena/sparkrun#135).
