@@ -75,7 +75,12 @@ def cut(patient: Patient) -> Iterator[None]:
 
 @contextmanager
 def driver_before(patient: Patient) -> Iterator[None]:
-    """The driver fails, and the power is cut; afterwards two boots in order."""
+    """The driver fails, and the power is cut; afterwards a boot in order.
+
+    The journald that fake_kernel restarts has the computer's own boot id, in every boot of the
+    machine: what an earlier one wrote would count to the same boot.
+    """
+    patient.forget()
     patient.kernel("NVRM: nvAssertOkFailedNoLog: Assertion failed: Out of memory "
                    "[NV_ERR_NO_MEMORY] (0x00000051)")  # fmt: skip
     patient.cut()
