@@ -109,7 +109,9 @@ _LINK = (
         "RestrictSUIDSGID=yes",
         "LockPersonality=yes",
         "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
-        "ReadWritePaths=/run/sparkwright",
+        # Not ReadWritePaths=: after a boot the directory is not there yet. Others use it too.
+        "RuntimeDirectory=sparkwright",
+        "RuntimeDirectoryPreserve=yes",
     ),
 )
 
