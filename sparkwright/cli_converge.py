@@ -72,11 +72,11 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         print(json.dumps(as_object(outcome, count, bad), indent=1))
         return 2 if bad else 0
-    for line in summary.lines(outcome.findings):
-        print(line)
-    # A line about the lock is every machine's; once is enough.
+    # What failed comes first. A line about the lock is every machine's; once is enough.
     for what in dict.fromkeys(row["what"] for row in outcome.of("problem") if bad):
         print(what)
+    for line in summary.lines(outcome.findings):
+        print(line)
     print("".join(f"{line}\n" for line in ends(rollout(outcome))), end="")
     print(f"{count} operation(s) changed something" + ("; the run FAILED" if bad else ""))
     return 2 if bad else 0

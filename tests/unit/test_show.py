@@ -34,7 +34,7 @@ def test_the_unit_and_its_command(tmp_path: Path) -> None:
     found = one(tmp_path)
     assert (found.why, found.drift, found.code) == ("", "", 0)
     assert found.path == "/etc/systemd/system/llm-tiny.service"
-    assert f"{PROJECT.name}" not in found.text
+    assert str(PROJECT) not in found.text
     start = next(line for line in found.text.splitlines() if line.startswith("ExecStart="))
     program = start.removeprefix("ExecStart=").split()[0]
     assert program in found.command.split()
