@@ -14,7 +14,7 @@ from typing import Final
 
 from sparkwright.resources import Absent, Command, File, Spec, State, quote
 from sparkwright.site import UNIT_DIR
-from sparkwright.units import MARKER
+from sparkwright.unit_sections import MARKER
 
 UNIT: Final = "sparkwright-gpu-clock.service"
 SMI: Final = "/usr/bin/nvidia-smi"

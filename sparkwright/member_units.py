@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparkwright.container_units import CLIENT
 from sparkwright.digest import digest
 from sparkwright.quoting import environment, exec_line
 from sparkwright.resources import Command, File, Spec, State, quote
+from sparkwright.unit_sections import HEADER
 
 if TYPE_CHECKING:
     from sparkwright.units import Service
@@ -17,10 +19,6 @@ if TYPE_CHECKING:
 DEVICES = ("char-infiniband_verbs", "/dev/infiniband/rdma_cm")
 # Variable by which the parts of one model know each other: build, weights and commands.
 PAIR = "SPARKWRIGHT_PAIR"
-# units.MARKER, which cannot be imported from here.
-MARK = (
-    "# Managed by sparkwright. A converge undoes edits: change sparks.yaml or the recipe instead."
-)
 # Seconds that the head's start waits for the workers beside their own memory gate: systemd starts a
 # unit in milliseconds, and a machine that boots beside the head needs its time.
 WAIT_S = 120
@@ -95,20 +93,6 @@ _LINK = (
     (
         "Restart=always",
         "RestartSec=5",
-        # Root, to start and stop one unit through systemctl; all else is closed. It reads another
-        # account's /proc/<pid>/environ, which is CAP_SYS_PTRACE's to allow (proc(5)).
-        "NoNewPrivileges=yes",
-        "CapabilityBoundingSet=CAP_SYS_PTRACE",
-        "ProtectSystem=strict",
-        "ProtectHome=yes",
-        "PrivateTmp=yes",
-        "PrivateDevices=yes",
-        "ProtectKernelTunables=yes",
-        "ProtectKernelModules=yes",
-        "ProtectControlGroups=yes",
-        "RestrictSUIDSGID=yes",
-        "LockPersonality=yes",
-        "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
         # Not ReadWritePaths=: after a boot the directory is not there yet. Others use it too.
         "RuntimeDirectory=sparkwright",
         "RuntimeDirectoryPreserve=yes",
@@ -121,12 +105,17 @@ def link_text(unit: str, description: str, words: Sequence[str]) -> tuple[str, s
 
     + unit: of the link; words: its command
     """
-    body = [f"Description={description}", *_LINK[0], f"ExecStart={exec_line(words)}", *_LINK[1]]
+    # Root, to start and stop one unit through systemctl; all else is closed. It reads another
+    # account's /proc/<pid>/environ, which is CAP_SYS_PTRACE's to allow (proc(5)).
+    none = "CapabilityBoundingSet="
+    closed = [f"{none}CAP_SYS_PTRACE" if line == none else line for line in CLIENT]
+    body = [f"Description={description}", *_LINK[0], f"ExecStart={exec_line(words)}"]
+    body += [*_LINK[1], *closed]
     known = digest({"unit": unit, "lines": body})
     at = body.index("Type=exec") + 1
     mine = environment("SPARKWRIGHT_DIGEST", known)
     lines = [*body[:at], mine, *body[at:], "", "[Install]", "WantedBy=multi-user.target"]
-    return "\n".join([MARK, "", "[Unit]", *lines]) + "\n", known
+    return "\n".join([HEADER, "", "[Unit]", *lines]) + "\n", known
 
 
 @dataclass(frozen=True)

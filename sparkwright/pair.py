@@ -67,8 +67,8 @@ def member_unit(item: Planned, pair: str) -> MemberUnit | None:
     if not member.is_head:
         return MemberUnit(pair, link_name(item))
     words = ["/usr/bin/python3", PROGRAM, "gate", *_words(item, member), "--pair", pair]
-    # The worker's own memory gate waits as long as ours (units.py, memory_wait_s).
-    words += ["--wait-s", str(300 + WAIT_S)]
+    # The worker's own memory gate waits as long as ours.
+    words += ["--wait-s", str(Service.memory_wait_s + WAIT_S)]
     if item.recipe.spread.distributed == "rpc":
         # llama-server ends at once when it cannot reach an RPC server.
         words += ["--engine-port", str(engine_port(item.port))]

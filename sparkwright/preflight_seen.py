@@ -11,7 +11,7 @@ from sparkwright.resources import Spec, State, quote
 from sparkwright.serving import ACCEPTED
 from sparkwright.site import UNIT_DIR, Planned, Weights
 from sparkwright.sources import source_of, weights_of
-from sparkwright.units import MARKER
+from sparkwright.unit_sections import MARKER
 
 TOOLS = ["sudo", "systemctl", "systemd-run", "systemd-analyze", "journalctl", "ss", "apt-get"]
 # Unit files of ours, those of retired recipes too; links in *.wants are not followed.

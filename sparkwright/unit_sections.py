@@ -9,6 +9,10 @@ from typing import Final
 PLAIN: Final = re.compile(r"(/[A-Za-z0-9_.,:=+@-]+)+")
 # ProtectHome=yes and PrivateTmp=yes hide these from the engine (ollama#2701).
 HIDDEN: Final = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108
+# Every unit of ours begins with it; what lacks it is not ours to touch.
+MARKER = "# Managed by sparkwright"
+HEADER = f"{MARKER}. A converge undoes edits: change sparks.yaml or the recipe instead."
+
 SERVICE_POLICY: tuple[str, ...] = (
     # Not always: an engine that was told to stop stays stopped.
     "Restart=on-failure",

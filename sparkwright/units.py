@@ -10,9 +10,7 @@ from sparkwright import container_units, member_units
 from sparkwright.errors import Problems
 from sparkwright.member_units import PAIR, MemberUnit
 from sparkwright.quoting import environment, exec_line, plain_text
-from sparkwright.unit_sections import HARDENING, HIDDEN, PLAIN, SERVICE_POLICY
-
-MARKER = "# Managed by sparkwright"
+from sparkwright.unit_sections import HARDENING, HEADER, HIDDEN, PLAIN, SERVICE_POLICY
 
 _NAME = re.compile(r"[A-Za-z0-9:_.-]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]*")
@@ -79,7 +77,7 @@ def render_unit(service: Service) -> str:
     """
     _check(service)
     lines = [
-        f"{MARKER}. A converge undoes edits: change sparks.yaml or the recipe instead.",
+        HEADER,
         "",
         *_unit_section(service),
         "",

@@ -84,22 +84,25 @@ class Hub:
 
 
 @contextmanager
-def in_background(fleet: Path) -> Iterator[Callable[[], str]]:
-    """A converge that runs beside the block; the function waits for its end and gives its text."""
+def in_background(fleet: Path, *words: str, patience_s: int = 300) -> Iterator[Callable[[], str]]:
+    """A converge that runs beside the block; the function waits for its end and gives its text.
+
+    + words: further options; patience_s: seconds to wait for its end
+    """
     outputs: list[str] = []
 
     def work() -> None:
-        done = support.sparkwright(fleet, "converge")
+        done = support.sparkwright(fleet, "converge", *words)
         outputs.append(f"rc {done.returncode}\n{done.stdout}{done.stderr}")
 
     thread = threading.Thread(target=work)
     thread.start()
 
     def result() -> str:
-        thread.join(timeout=300)
+        thread.join(timeout=patience_s)
         return outputs[0]
 
     try:
         yield result
     finally:
-        thread.join(timeout=300)
+        thread.join(timeout=patience_s)

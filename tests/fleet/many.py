@@ -19,9 +19,9 @@ from tests.lab.host import LabError
 from tests.lab.lab import Lab, start_lab
 
 MACHINES = 32
-# Bounds on the laptop: an SSH connection a machine, and memory as for eight machines plus 3 MB for
-# each more, of which paramiko's transport and its thread are the most (measured; see the report of
-# `make test-fleet`).
+# Bounds on the laptop: an SSH connection a machine, and memory: 300 MB, which eight machines may
+# take (benchmarks, laptop_rss), and about 4 MB for each of the other 24. That is a guess, and no
+# run of 32 machines has tried it yet.
 CONNECTIONS, RSS_MB = 1, 400.0
 SAMPLE_S = 0.05
 ESTABLISHED = "01"  # /proc/net/tcp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import Any
 
 import yaml
 
-from tests.e2e import support
 from tests.lab import fleetfile
 from tests.lab.lab import Lab
 from tests.lab.machine import Machine
@@ -103,25 +101,3 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
-
-
-@contextmanager
-def in_background(fleet: Path, *words: str) -> Iterator[Callable[[], str]]:
-    """A converge beside the block; the function waits for its end and gives its text."""
-    outputs: list[str] = []
-
-    def work() -> None:
-        done = support.sparkwright(fleet, "converge", *words)
-        outputs.append(f"rc {done.returncode}\n{done.stdout}{done.stderr}")
-
-    thread = threading.Thread(target=work)
-    thread.start()
-
-    def result() -> str:
-        thread.join(timeout=900)
-        return outputs[0]
-
-    try:
-        yield result
-    finally:
-        thread.join(timeout=900)

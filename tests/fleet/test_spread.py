@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e import support
-from tests.fleet.spread_site import BUILD, SHARDS, WEIGHTS, Site, in_background, wait_for
+from tests.e2e.hub_case import in_background
+from tests.fleet.spread_site import BUILD, SHARDS, WEIGHTS, Site, wait_for
 from tests.lab.lab import start_lab
 
 pytestmark = pytest.mark.lab
@@ -113,7 +114,7 @@ def test_a_holder_that_is_killed_in_the_middle(site: Site) -> None:
     from tests.lab.host import run
 
     run("ip", "netns", "exec", namespace, *shaped.split())
-    with site.asked(name) as asked, in_background(fleet) as result:
+    with site.asked(name) as asked, in_background(fleet, patience_s=900) as result:
         wait_for(lambda: any(site.held(m, name) for m in site.lab.machines if m is not two),
                  "nothing came from the holder")  # fmt: skip
         two.kill()

@@ -309,6 +309,7 @@ def test_no_path_of_this_computer_is_in_a_file() -> None:
 def test_tests_hide_no_failure() -> None:
     for path in sorted((PROJECT / "tests").rglob("*.py")):
         used = {text.rsplit(".", 1)[1] for text in attributes(path)}
+        # The words are looked for here: this is what refuses them everywhere.
         assert not used & {"skip", "skipif", "xfail", "importorskip"}, name(path)
         for node in walk(path, ast.Assert):
             constant = isinstance(node.test, ast.Constant)  # type: ignore[attr-defined]

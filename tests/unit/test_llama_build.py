@@ -461,7 +461,7 @@ def test_cmake_and_compiler_run_as_the_service_user(bench: Bench) -> None:
     bench.build()
     me = pwd.getpwuid(os.getuid()).pw_name
     words = [json.loads(line) for line in bench.log.read_text().splitlines()]
-    assert words[0][:2] == ["-S", f"{bench.root}/work/source/llama.cpp"]
+    assert words[0][:2] == ["-S", str(Path(bench.root, "work", "source", "llama.cpp"))]
     assert words[0][-2:] == ["-G", "Ninja"]
     assert words[1][-3:] == ["--target", "llama-server", "llama-bench"]
     tools = [call for call in bench.popen if call["argv"][0] == "cmake"]

@@ -13,7 +13,7 @@ import pytest
 from sparkwright import preflight_seen, vllm_needs
 from sparkwright.preflight import BUILD_GIB, check
 from sparkwright.preflight_seen import Seen, probes, seen
-from sparkwright.units import MARKER
+from sparkwright.unit_sections import MARKER
 from tests.unit.machine_case import DIRECTORY, GIB, HOST, ITEM, WEIGHTS, data, item, merged
 
 SPARK = Seen(

@@ -173,3 +173,12 @@ def test_the_link_tells_a_worker_its_head_and_a_head_its_workers() -> None:
     assert f"--port {link_port(ITEM.port)}" in head
     standby = dataclasses.replace(part(0), state="standby")
     assert "--start" not in pair.link_unit(standby).file.content
+
+
+def test_a_link_is_closed_but_for_what_it_reads_of_its_model() -> None:
+    text = pair.link_unit(part(1)).file.content
+    caps = [line for line in text.splitlines() if line.startswith("CapabilityBoundingSet=")]
+    assert caps == ["CapabilityBoundingSet=CAP_SYS_PTRACE"]
+    assert "ProtectSystem=strict" in text
+    # After a boot the directory is not there: a link that only names it as writable cannot start.
+    assert "RuntimeDirectory=sparkwright" in text

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sparkwright.errors import SparkwrightError
-from sparkwright.units import MARKER, render_unit
+from sparkwright.unit_sections import MARKER
+from sparkwright.units import render_unit
 from tests.unit.service_case import GOLDEN, ROOT, golden_service
 
 
