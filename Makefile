@@ -86,9 +86,9 @@ cli-docs: ## docs/cli.md, made from the commands' own options
 lint-cases: ## every case of `sparkwright lint`, and the files that it must not block
 	@$(PYTHON) -m tests.lint </dev/null
 
-bench: lab-host setup ## speed and size on eight lab machines, beside Ansible; takes 15 minutes
+bench: lab-host setup ## speed and size on lab machines, beside Ansible; ARGS="noop push": parts
 	@[ -x .venv/bin/ansible-playbook ] || $(PYTHON) -m pip install --quiet \
 	--disable-pip-version-check --editable '.[bench]'
-	@$(PYTHON) -m benchmarks </dev/null
+	@$(PYTHON) -m benchmarks $(ARGS) </dev/null
 
 lab: lab-host setup

@@ -1,4 +1,8 @@
-"""`make bench`: no-op converges beside Ansible's, and what else must stay small."""
+"""`make bench`: no-op converges beside Ansible's, and what else must stay small.
+
+python -m benchmarks [PART ...]     all parts, or those named: noop, weights, bundle, lint, push,
+                                    spread, build_once
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 from benchmarks import build_once, bundle, lint, measure, push, site, spread, weights
 from benchmarks.ansible import Ansible
@@ -21,6 +27,7 @@ PYINFRA = str(Path(sys.executable).with_name("pyinfra"))
 # Limits of the figures that have nothing to be compared with.
 COMMANDS, RTT50_S, RSS_MB = 60, 10.0, 300.0
 MANY = 32
+Part = Callable[[Path], Iterable[Figure]]
 
 
 def say(text: str) -> None:
@@ -79,16 +86,17 @@ def sizes(fleet: Path, folder: Path) -> list[Figure]:
     ]
 
 
-def figures(folder: Path) -> list[Figure]:
-    """Everything, on one lab."""
+def noops(folder: Path) -> Iterator[Figure]:
+    """One machine, eight, and all of them, on one lab that grows."""
     with start_lab(machines=1) as lab:
         say("converging one machine, then eight")
         fleet = site.settled(lab, folder)
         ansible = Ansible(lab, fleet, folder)
         time.sleep(5)  # eight services have just been started
-        found = [*side_by_side(fleet, ansible), *sizes(fleet, folder)]
+        yield from side_by_side(fleet, ansible)
+        yield from sizes(fleet, folder)
         say(f"growing to {MANY} machines")
-        return [*found, many(site.converged(site.grown(lab, folder, MANY)))]
+        yield many(site.converged(site.grown(lab, folder, MANY)))
 
 
 def many(fleet: Path) -> Figure:
@@ -103,30 +111,59 @@ def many(fleet: Path) -> Figure:
     return Figure(f"noop_{MANY}", median(all_), "s", median(one))
 
 
+def on_lab(part: ModuleType, machines: int) -> Part:
+    """A part that wants a lab with nothing on its machines."""
+
+    def figures(folder: Path) -> Iterator[Figure]:
+        with start_lab(machines=machines) as lab:
+            yield from part.figures(lab, folder, say)
+
+    return figures
+
+
+def parts() -> dict[str, Part]:
+    """What can be measured, each on its own, in the order of a whole run."""
+    return {
+        "noop": noops,
+        "weights": weights.figures,
+        "bundle": bundle.figures,
+        "lint": lint.figures,
+        "push": on_lab(push, 1),
+        "spread": on_lab(spread, spread.MACHINES),
+        "build_once": on_lab(build_once, build_once.MACHINES),
+    }
+
+
+def measured(name: str, part: Part, found: list[Figure]) -> bool:
+    """Add a part's figures, those before a failure too; says whether all of them came."""
+    # Not in /tmp: that may be memory, and weights are hashed on a disk.
+    with TemporaryDirectory(dir=cache_dir()) as folder:
+        try:
+            for figure in part(Path(folder)):
+                found.append(figure)
+                say(str(figure).removeprefix("RESULT "))
+        except (LabError, RuntimeError) as error:
+            print(f"bench {name}: {error}", file=sys.stderr)
+            return False
+    return True
+
+
 def main() -> int:
     """Measure and print; 1 when something could not be measured."""
+    known = parts()
+    wanted = sys.argv[1:] or list(known)
+    if unknown := [name for name in wanted if name not in known]:
+        print(f"bench: no part {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
+        return 2
+    found: list[Figure] = []
     try:
-        # Not in /tmp: that may be memory, and weights are hashed on a disk.
-        with TemporaryDirectory(dir=cache_dir()) as place:
-            hashed = [*weights.figures(Path(place)), *bundle.figures(Path(place))]
-            hashed += lint.figures(Path(place))
-            with start_lab(machines=1) as lab:
-                hashed += push.figures(lab, Path(place), say)
-            for part in (spread, build_once):
-                (own := Path(place) / part.__name__).mkdir()
-                with start_lab(machines=part.MACHINES) as lab:
-                    hashed += part.figures(lab, own, say)
-        with TemporaryDirectory(prefix="bench") as place:
-            found = [*figures(Path(place)), *hashed]
-    except (LabError, RuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 1
+        whole = [measured(name, known[name], found) for name in wanted]
     except KeyboardInterrupt:
         print("bench: interrupted; everything was taken down", file=sys.stderr)
         return 130
     print(f"{measure.machine()}, load {measure.load()}")
     print("\n".join(map(str, found)))
-    return 0
+    return 0 if all(whole) else 1
 
 
 if __name__ == "__main__":
