@@ -14,9 +14,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from benchmarks import measure
 from benchmarks.measure import Figure, timed
@@ -27,7 +28,6 @@ from sparkwright.push_ssh import ssh_words
 from sparkwright.resources import quote
 from tests.lab.host import cache_dir
 from tests.lab.lab import Lab, start_lab
-from tests.lab.machine import Machine
 
 MIB = 1 << 20
 # 2 GiB of mixed sizes: shards, wheels, debs, small files.
@@ -42,21 +42,29 @@ SIZES = [
 BLOCK = 32 * MIB
 ROUNDS = 3
 AGAIN_S = 2.0  # the issue's limit for a push that finds everything there
-PLACE = "/srv/push"
+PLACE = Path("/srv")
+
+
+class Far(Protocol):
+    """What the benchmark needs of a machine."""
+
+    @property
+    def groups(self) -> Sequence[Path]: ...
+
+    def ssh(self, command: str, /) -> object: ...
 
 
 class Push:
-    """One tree, one machine."""
+    """One tree, one machine.
 
-    def __init__(self, lab: Lab, machine: Machine, folder: Path) -> None:
+    + data: how ssh reaches it; place: the folder there for what arrives
+    """
+
+    def __init__(self, machine: Far, data: Mapping[str, object], folder: Path, place: Path) -> None:
         self.machine, self.top = machine, folder / "tree"
+        self.place, self.other = str(place / "push"), str(place / "rsync")
+        self.user = data["ssh_user"]
         self.files = [self.write(number, size, 0) for number, size in enumerate(SIZES)]
-        data = {
-            "ssh_hostname": machine.address,
-            "ssh_user": "spark",
-            "ssh_key": str(lab.keys.user),
-            "ssh_known_hosts_file": str(lab.keys.known_hosts),
-        }
         self.ssh = ssh_words(data)
         # A converge asks over pyinfra's open connection; only the files get one of their own.
         self.open = [self.ssh[0], "-o", f"ControlPath={folder}/ssh", *self.ssh[1:]]
@@ -81,14 +89,15 @@ class Push:
     def empty(self) -> None:
         """A machine that has nothing; what is dirty is written before the clock starts."""
         self.machine.ssh(
-            f"sudo rm -rf {PLACE} /srv/rsync; sudo install -d -o spark /srv/rsync; sync"
+            f"sudo rm -rf {self.place} {self.other}; "
+            f"sudo install -d -o {self.user} {self.other}; sync"
         )
         os.sync()
 
     def rsync(self) -> float:
         """Seconds of rsync over the very same ssh."""
         shell = " ".join(shlex.quote(word) for word in self.ssh[:-1])
-        target = f"{self.ssh[-1]}:/srv/rsync/"
+        target = f"{self.ssh[-1]}:{self.other}/"
         return timed(["rsync", "-a", "-e", shell, f"{self.top}/", target], {}).seconds
 
     def cpu_s(self) -> list[float]:
@@ -101,7 +110,7 @@ class Push:
 
     def root(self, command: str) -> None:
         """prepare or settle, as a converge runs them."""
-        wanted = program(command, PLACE, self.files)
+        wanted = program(command, self.place, self.files)
         words = [*self.open, f"sudo -n {wanted.shell}"]
         done = subprocess.run(
             words, input=wanted.stdin, text=True, capture_output=True, check=False
@@ -111,7 +120,7 @@ class Push:
 
     def lacking(self) -> list[Entry]:
         """What the machine lacks, as both phases of a converge ask."""
-        words = quote(*state_probe(PLACE)["argv"])
+        words = quote(*state_probe(self.place)["argv"])
         done = timed([*self.open, f"sudo -n {words}"], {})
         return missing(self.files, {"out": done.out})[0]
 
@@ -123,7 +132,7 @@ class Push:
             self.root("prepare")
             lacking = self.lacking()
             remote = quote("python3", "-c", script("push_receive.py"),
-                           f"{PLACE}/.sparkwright/incoming")  # fmt: skip
+                           f"{self.place}/.sparkwright/incoming")  # fmt: skip
             rows = [[entry.path, entry.size, entry.sha256] for entry in lacking]
             job = {"argv": [*self.ssh, remote], "top": str(self.top), "files": rows}
             words = [sys.executable, "-m", "sparkwright.push_send"]
@@ -139,7 +148,18 @@ class Push:
 
 def figures(lab: Lab, folder: Path, say: Callable[[str], None]) -> list[Figure]:
     """All three, on one machine of a lab."""
-    push = Push(lab, lab.machines[0], folder)
+    machine = lab.machines[0]
+    data = {
+        "ssh_hostname": machine.address,
+        "ssh_user": "spark",
+        "ssh_key": str(lab.keys.user),
+        "ssh_known_hosts_file": str(lab.keys.known_hosts),
+    }
+    return figures_of(Push(machine, data, folder, PLACE), say)
+
+
+def figures_of(push: Push, say: Callable[[str], None]) -> list[Figure]:
+    """All three."""
     megabytes = sum(SIZES) / 1e6
     ours, theirs = [], []
     for turn in range(ROUNDS):

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from sparkwright.errors import nearest
 from sparkwright.fleet_fabric import Fabric, addresses, check_networks, read_fabric
+from sparkwright.fleet_ports import check_member_ports
 from sparkwright.fleet_serve import Served, check_served, read_serve
 from sparkwright.fleet_ssh import is_loopback, normal_address
 from sparkwright.members import Member as Part
@@ -52,6 +53,8 @@ class Spark(Protocol):
     def address(self) -> str: ...
     @property
     def settings(self) -> Mapping[str, object]: ...
+    @property
+    def serve(self) -> tuple[Served, ...]: ...
 
 
 def read_clusters(
@@ -80,6 +83,8 @@ def read_clusters(
         head = known[members[0].name].settings if members else {}
         part_of = member_part(name, members) if members else None
         check_served(reader, serve, {**settings, **head}, recipes, part_of)
+        own = [(member.name, known[member.name].serve) for member in members]
+        check_member_ports(reader, serve, own, recipes)
         clusters.append(Cluster(name, members, fabric, serve))
     _check_members(part, clusters)
     return tuple(clusters)

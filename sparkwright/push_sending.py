@@ -48,10 +48,10 @@ class Sending:
             self.first = self.first or time.monotonic()
             self.sent += count
 
-    def fast(self) -> bool:
-        """Does the connection move more than a slow link or disk would let it?"""
+    def fast(self, streams: int) -> bool:
+        """Does each of the connections move more than a slow link or disk would let one?"""
         took = time.monotonic() - self.first
-        return self.sent >= JUDGED_AFTER and self.sent > FAST_BPS * took
+        return self.sent >= JUDGED_AFTER * streams and self.sent > FAST_BPS * streams * took
 
     def say(self, force: bool = False) -> None:
         """A line of progress, once a second."""

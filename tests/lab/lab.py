@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from . import docker_layer, docker_llama, network, runs
+from . import docker_layer, docker_llama, limits, network, runs
 from . import keys as ssh_keys
 from .artifacts import Prepared, prepare
 from .fleetfile import write_fleet
@@ -80,6 +80,7 @@ class Lab:
 
     def add_machines(self, count: int) -> list[Machine]:
         """Boot more machines, all at once."""
+        limits.make_room(len(self.machines) + count)
         new = [Machine(self.setting, len(self.machines) + number) for number in range(count)]
         for machine in new:
             machine.create()

@@ -279,3 +279,51 @@ def test_every_spark_learns_of_its_cluster(project: Path) -> None:
 def test_named_interfaces_reach_the_data_as_a_list(project: Path) -> None:
     fleet = load(project, fabric("interfaces: [fab0, fab1]"))
     assert cluster_data(fleet.clusters, "a")["interfaces"] == ["fab0", "fab1"]
+
+
+OWN = RECIPE.replace("sparks: 2\n", "")
+CLASHES = {
+    "the head's own recipe": (
+        "  a: {address: 10.0.0.1, serve: [own]}\n  b: {address: 10.0.0.2}",
+        "[model]",
+        f"{P}/serve/0: model needs port 8080 on a, which own takes; give one of them another port",
+    ),
+    "a worker's own recipe on the link's port": (
+        "  a: {address: 10.0.0.1}\n  b: {address: 10.0.0.2, serve: [{recipe: own, port: 28080}]}",
+        "[model]",
+        f"{P}/serve/0: model needs port 28080 on b, which own takes; give one of them another port",
+    ),
+    "the link of one and the engine of another": (
+        "  a: {address: 10.0.0.1}\n  b: {address: 10.0.0.2}",
+        "[{recipe: model, port: 8580}, other]",
+        f"{P}/serve/1: other needs port 28580 on a, which model takes; give one of them another "
+        "port",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLASHES)
+def test_ports_of_own_recipes_and_the_clusters_are_compared(project: Path, name: str) -> None:
+    sparks, serve, line = CLASHES[name]
+    (project / "recipes/own.yaml").write_text(OWN)
+    (project / "recipes/other.yaml").write_text(RECIPE)
+    path = project / "sparks.yaml"
+    path.write_text(
+        f"defaults: {{ssh: {{known_hosts: known_hosts}}}}\nsparks:\n{sparks}\n"
+        f"clusters:\n  p: {{sparks: [a, b], serve: {serve}}}\n"
+    )
+    with pytest.raises(SparkwrightError) as error:
+        load_fleet(path, SETTINGS)
+    assert str(error.value).count("needs port") == 1
+    assert line in str(error.value)
+
+
+def test_a_worker_may_have_the_recipes_port_for_itself(project: Path) -> None:
+    (project / "recipes/own.yaml").write_text(OWN)
+    path = project / "sparks.yaml"
+    path.write_text(
+        "defaults: {ssh: {known_hosts: known_hosts}}\nsparks:\n"
+        "  a: {address: 10.0.0.1}\n  b: {address: 10.0.0.2, serve: [own]}\n"
+        "clusters:\n  p: {sparks: [a, b], serve: [model]}\n"
+    )
+    assert [s.recipe for s in load_fleet(path, SETTINGS).clusters[0].serve] == ["model"]

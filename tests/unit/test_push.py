@@ -170,7 +170,7 @@ def several(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(push_send, "Stream", Seen)
     for name in ("WORTH", "LOOK_S"):
         monkeypatch.setattr(push_send, name, 0)
-    monkeypatch.setattr(Sending, "fast", lambda self: True)
+    monkeypatch.setattr(Sending, "fast", lambda self, streams: True)
     return opened
 
 

@@ -3,10 +3,10 @@
     push_receive.py DIR TOKEN [N]   DIR: the incoming directory, this account's own; TOKEN: of the
                                     push; N: which of its further connections this is, from 1
 
-Travels as text in the ssh command. First it prints one line with what is here already; then it
-reads frames (a line of JSON {sha256, size, offset}, then size - offset bytes) and prints a line
-for each: {"done"}, {"wrong", "found"} or {"failed", "why", "errno"}. A file is DIR/<sha256>.part
-until its hash is right, so a cut costs nothing that came before it, and two versions never mix.
+Travels as text in the ssh command. It prints a line with what is here already and how many cores;
+then it reads frames (a line of JSON {sha256, size, offset}, then size - offset bytes) and prints a
+line for each: {"done"}, {"wrong", "found"} or {"failed", "why", "errno"}. A file is
+DIR/<sha256>.part until its hash is right, so a cut costs nothing before it, and versions never mix.
 Exit codes: 0 all frames taken, 1 failed (the last line says why), 3 another push is at work.
 """
 
@@ -113,7 +113,8 @@ def main(argv: list[str]) -> int:
         say(busy=True)
         return BUSY_EXIT
     say(have={p.name.removesuffix(".part"): p.stat().st_size for p in top.glob("*.part")},
-        whole=[p.name for p in top.iterdir() if len(p.name) == 64])  # fmt: skip
+        whole=[p.name for p in top.iterdir() if len(p.name) == 64],
+        cores=os.cpu_count())  # fmt: skip
     frame: dict[str, object] = {}
     try:
         source = Input()
