@@ -27,8 +27,9 @@ def detached(specs: Sequence[Spec], plan: Callable[[list[State]], JobPlan]) -> C
     + plan: pure function from the answers to what has to happen
     """
 
-    wanted = plan(ask(current_host, specs))
-    share = spread_run.share_of(current_state, current_host, wanted.item, not wanted.job)
+    with spread_run.asking(current_state, current_host):
+        wanted = plan(ask(current_host, specs))
+        share = spread_run.share_of(current_state, current_host, wanted.item, not wanted.job)
     for text in wanted.notes:
         report.note(current_host, text)
     if not wanted.drift:
@@ -36,7 +37,8 @@ def detached(specs: Sequence[Spec], plan: Callable[[list[State]], JobPlan]) -> C
         return
     report.drift(current_host, list(wanted.drift))
     job, executing = wanted.job, current_state.current_stage == StateStage.Execute
-    if share and job and share.common and executing:
+    if share and job and executing:
+        spread_run.gather(current_state)
         get = spread_operations.files if share.item.files else spread_operations.tree
         yield from get(share, wanted, job)
         return

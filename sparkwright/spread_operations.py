@@ -16,7 +16,6 @@ from sparkwright import interrupts, report, spread, spread_run, spread_wire
 from sparkwright.job_watch import POLL_S, watch
 from sparkwright.jobs import Job, JobPlan, start_commands
 from sparkwright.operations import as_pyinfra
-from sparkwright.resources import Command
 from sparkwright.spread import SILENT, Share
 
 
@@ -24,18 +23,19 @@ def files(share: Share, wanted: JobPlan, job: Job) -> Iterator[PyinfraCommand]:
     """Weights: one job asks the others and, where it is chosen, the upstream for the rest."""
     state, host = current_state, current_host
     with spread_run.attending(state, host, share) as whole:
-        yield from map(as_pyinfra, wanted.before)
-        yield FunctionCommand(have_holders, [share], {})
-        own = spread_run.data_of(host)
-        user, port = own["service_user"], own["spread_port"]
-        job = spread_wire.joined(job, share.item, spread_run.peers(state, share, host), port)
         first = share.chooses(host.name)
-        serving = [
-            *spread_wire.announce(share.item, user, spread_run.token(share)),
-            spread_wire.serve(user, port, spread.own_addresses(own)),
-        ]
-        yield from map(as_pyinfra, [*serving, *start_commands(job)])
-        yield FunctionCommand(watch, [job, Chooser(share, job, first)], {})
+        yield from map(as_pyinfra, wanted.before)
+        look = None
+        if share.common:  # else nobody is there to ask; who comes later has this one give it
+            yield FunctionCommand(have_holders, [share], {})
+            share.giving.add(host.name)
+            own = spread_run.data_of(host)
+            peers = spread_run.peers(state, share, host)
+            job = spread_wire.joined(job, share.item, peers, own["spread_port"])
+            look = Chooser(share, job, first)
+            yield from map(as_pyinfra, spread_run.giving(own, share))
+        yield from map(as_pyinfra, start_commands(job))
+        yield FunctionCommand(watch, [job, look], {})
         whole.append(True)
         yield from map(as_pyinfra, wanted.after)
 
@@ -68,9 +68,10 @@ class Chooser:
 
 
 def have_holders(state: Any, host: Any, share: Share) -> bool:
-    """Have machines that hold the item give it, at least those that this one asks."""
-    for name in share.sources(host.name)[: spread.HOLDERS]:
-        if name not in share.giving:
+    """Have machines give the item that hold it or get it, at least those that this one asks."""
+    making = [share.making] if share.making not in (None, host.name) else []
+    for name in [*share.sources(host.name)[: spread.HOLDERS], *making]:
+        if name and name not in share.giving:
             share.giving.add(name)
             spread_run.serves(state, share, name)
     return True
@@ -131,6 +132,7 @@ def offered(state: Any, share: Share, name: str) -> str:
         time.sleep(POLL_S / 4)
     if name not in share.lists:
         share.lists[name] = "…"
+        share.giving.add(name)
         holder = state.inventory.get_host(name)
         data = spread_run.data_of(holder)
         user = data["service_user"]
@@ -152,12 +154,8 @@ def offered(state: Any, share: Share, name: str) -> str:
 
 def _gives(host: Any, share: Share) -> bool:
     """Let this machine pass on what it has received so far."""
-    data = spread_run.data_of(host)
-    user = data["service_user"]
-    commands: list[Command] = [
-        *spread_wire.announce(share.item, user, spread_run.token(share)),
-        spread_wire.serve(user, data["spread_port"], spread.own_addresses(data)),
-    ]
+    share.giving.add(host.name)
+    commands = spread_run.giving(spread_run.data_of(host), share)
     return all(spread_run.run_on(host, command)[0] for command in commands)
 
 

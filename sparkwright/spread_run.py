@@ -9,10 +9,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gevent
 from pyinfra import logger
@@ -23,15 +24,43 @@ from sparkwright.resources import Command
 from sparkwright.spread import Item, Share
 
 _SHARES: dict[tuple[int, str], Share] = {}
+# Machines that are being asked at the moment whether they have something, by run.
+_ASKED: dict[int, set[str]] = {}
+# Seconds that a machine which lacks something waits for the others' answers: one that has it must
+# not be missed. Longer than an answer takes, except where every byte is hashed (our choice).
+GATHER_S: Final = 10.0
+
+
+@contextmanager
+def asking(state: Any, host: Any) -> Iterator[None]:
+    """One machine is asked, and what it says enters its share."""
+    names = _ASKED.setdefault(id(state.inventory), set())
+    names.add(host.name)
+    try:
+        yield
+    finally:
+        names.discard(host.name)
+
+
+def gather(state: Any) -> None:
+    """Wait until all that are being asked have answered.
+
+    With `-y` pyinfra asks nothing before it begins, and the first one that answers would go
+    upstream for what its neighbour has.
+    """
+    until = time.monotonic() + GATHER_S
+    while _ASKED.get(id(state.inventory)) and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 def share_of(state: Any, host: Any, item: Item | None, holds: bool) -> Share | None:
     """
-    The run's state of an item, with this machine's own; None without an item or when switched off.
+    The run's state of an item, with this machine's own; None without an item, when switched off,
+    or in a fleet of one.
 
     + holds: whether this machine has it whole
     """
-    if item is None or not host.data.get("spread"):
+    if item is None or not host.data.get("spread") or len(state.inventory) < 2:
         return None
     share = _SHARES.setdefault((id(state.inventory), item.key), Share(item))
     share.sees(host.name, holds)
@@ -86,16 +115,19 @@ def run_on(host: Any, command: Command) -> tuple[bool, str]:
     return bool(done), str(out.output)
 
 
-def serves(state: Any, share: Share, name: str) -> bool:
-    """Have a machine that has the item give it; False, and a note, when it cannot."""
-    host = state.inventory.get_host(name)
-    data = data_of(host)
+def giving(data: Mapping[str, Any], share: Share) -> list[Command]:
+    """Commands by which a machine gives what it has of the item."""
     user = data["service_user"]
-    commands = [
+    return [
         *spread_wire.announce(share.item, user, token(share)),
         spread_wire.serve(user, data["spread_port"], spread.own_addresses(data)),
     ]
-    for command in commands:
+
+
+def serves(state: Any, share: Share, name: str) -> bool:
+    """Have a machine that has the item give it; False, and a note, when it cannot."""
+    host = state.inventory.get_host(name)
+    for command in giving(data_of(host), share):
         done, out = run_on(host, command)
         if not done:
             share.gone.add(name)
@@ -130,7 +162,10 @@ def attending(state: Any, host: Any, share: Share) -> Iterator[list[bool]]:
 
 def end(state: Any, share: Share) -> None:
     """Nobody wants the item any more: the servers go, and with them the page cache."""
-    names = sorted((share.wanting | share.holding) - share.gone)
+    names = sorted(share.giving - share.gone)
+    # Who comes later has them give it again.
+    share.giving.clear()
+    share.lists.clear()
     hosts = [state.inventory.get_host(name) for name in names]
     jobs = [gevent.spawn(run_on, host, spread_wire.stop(share.item)) for host in hosts]
     gevent.joinall(jobs)

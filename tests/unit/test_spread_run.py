@@ -258,3 +258,66 @@ def test_a_copy_has_the_network_that_a_build_has_not(start: Callable[..., Run]) 
                  and "/p/x.py" in text)  # fmt: skip
     assert "PrivateNetwork" not in begun
     assert "Nice=5" in begun
+
+
+@BOTH
+def test_who_comes_later_has_those_before_give_it(start: Callable[..., Run], item: Item) -> None:
+    """With -y and --serial nobody knows of the later ones: each server ends before the next."""
+    run = start(item)
+    for name in NAMES:
+        run.hosts[name] = FakeHost(name)
+        run.share.sees(name, False)
+        run.at_once(name)
+    assert (run.fetched, run.copied) == (["s1"], ["s2", "s3", "s4"])
+    assert not any("spread_serve.py" in text for text in run.hosts["s4"].commands[:2])
+    first = run.hosts["s1"].commands
+    assert sum("spread_serve.py" in text for text in first) >= 1
+    assert first[-1].startswith("if [ ")  # closed again
+
+
+def test_a_machine_alone_opens_no_port(start: Callable[..., Run]) -> None:
+    run = start(WEIGHTS, "s1")
+    run.at_once()
+    assert run.fetched == ["s1"]
+    assert not any("spread" in text for text in run.hosts["s1"].commands)
+
+
+def test_one_that_comes_during_a_lonely_download_copies_from_it(start: Callable[..., Run]) -> None:
+    run = start(WEIGHTS, "s1")
+    real = run.watch
+
+    def slow(state: Any, host: Any, job: Job, look: Any = None, failing: bool = True) -> bool:
+        if host.name == "s1":
+            run.hosts["s2"] = FakeHost("s2")
+            run.share.sees("s2", False)
+            late.append(gevent.spawn(run.work, "s2"))
+            gevent.sleep(0.05)
+        return real(state, host, job, look, failing)
+
+    late: list[gevent.Greenlet[..., Any]] = []
+    run.watch = slow  # type: ignore[method-assign]  # the second machine comes in the middle
+    run.at_once("s1")
+    gevent.joinall(late, timeout=30)
+    assert (run.fetched, run.copied) == (["s1"], ["s2"])
+    assert any("spread_serve.py" in text for text in run.hosts["s1"].commands)
+
+
+def test_a_machine_waits_for_the_answers_of_those_that_are_asked(
+    start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(WEIGHTS, "s1", "s2")
+    monkeypatch.setattr(spread_run.time, "sleep", gevent.sleep)
+    seen: list[str] = []
+
+    def work(name: str, answers_after_s: float) -> None:
+        with spread_run.asking(run.state, run.hosts[name]):
+            gevent.sleep(answers_after_s)
+            seen.append(name)
+        spread_run.gather(run.state)
+        seen.append("on")
+
+    gevent.joinall([gevent.spawn(work, "s1", 0.0), gevent.spawn(work, "s2", 0.2)], timeout=30)
+    assert seen == ["s1", "s2", "on", "on"]
+    monkeypatch.setattr(spread_run, "GATHER_S", 0.1)
+    with spread_run.asking(run.state, run.hosts["s1"]):  # hangs: nobody waits for ever
+        spread_run.gather(run.state)

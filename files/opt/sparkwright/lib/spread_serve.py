@@ -52,6 +52,11 @@ class Server(ThreadingHTTPServer):
         """Without the name of the machine, for which http.server would ask a DNS server."""
         socketserver.TCPServer.server_bind(self)
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A receiver that has all it wants goes away in the middle of an answer: no news."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # passed on
+
 
 class Handler(BaseHTTPRequestHandler):
     """One connection; it stays open for the next question."""
