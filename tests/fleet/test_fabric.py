@@ -122,13 +122,20 @@ def test_two_machines_with_one_machine_id_are_refused(pair: Pair) -> None:
     same = pair.one.ssh("cat /etc/machine-id").stdout.strip()
     write = "sudo sh -c 'chmod u+w /etc/machine-id; echo {} >/etc/machine-id'"
     pair.two.ssh(write.format(same))
+    # All lab machines run on one kernel and so in one boot; two computers never do.
+    boot = "/proc/sys/kernel/random/boot_id"
+    pair.two.ssh(f"cat /proc/sys/kernel/random/uuid >/tmp/boot; sudo mount --bind /tmp/boot {boot}")
     try:
         refused(
             pair, pair.fleet(), f"spark-2: has the machine-id of spark-1, {same}: its disk was "
             "copied; on one of them: sudo rm /etc/machine-id; sudo systemd-machine-id-setup; "
             "reboot",
         )  # fmt: skip
+        pair.two.ssh(f"sudo umount {boot}")
+        same_boot = f"spark-2: is the same machine as spark-1 (machine-id {same}); keep one of the"
+        refused(pair, pair.fleet(), same_boot)
     finally:
+        pair.two.ssh(f"sudo umount -q {boot}; true")
         pair.two.ssh(write.format(own))
     pair.well()
 

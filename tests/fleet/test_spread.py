@@ -147,7 +147,7 @@ def test_an_uplink_that_is_cut_and_comes_back(site: Site) -> None:
 def test_one_after_the_other_and_switched_off(site: Site) -> None:
     name = site.repository()
     with site.asked(name) as asked:
-        support.converge(site.fleet(name), "--serial")
+        site.serially(site.fleet(name))
     assert sorted(asked) == list(SHARDS)
     site.good(name)
     name = site.repository()
