@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from subprocess import SubprocessError
 from tempfile import TemporaryDirectory
 from types import ModuleType
 
@@ -142,7 +143,7 @@ def measured(name: str, part: Part, found: list[Figure]) -> bool:
             for figure in part(Path(folder)):
                 found.append(figure)
                 say(str(figure).removeprefix("RESULT "))
-        except (LabError, RuntimeError) as error:
+        except (LabError, RuntimeError, OSError, SubprocessError) as error:
             print(f"bench {name}: {error}", file=sys.stderr)
             return False
     return True

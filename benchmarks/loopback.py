@@ -2,8 +2,8 @@
 
 python -m benchmarks.loopback DIRECTORY     the tree and what arrives lie below it
 
-For computers with more cores than both ends of a lab can fill: a push has two connections and a
-hash at the far end, so with two cores for everything the cores are the bound, and on two real
+For computers with more cores than both ends of a lab can fill: a push has several connections and
+a hash at the far end, so with two cores for everything the cores are the bound, and on two real
 machines each end has its own. Needs root, sshd and rsync; nothing of it stays.
 """
 
@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks import measure, push
 from tests.lab import keys as ssh_keys
-from tests.lab.host import run
+from tests.lab.host import LabError, run
 
 SSHD = "/usr/sbin/sshd"
 READY_S = 10.0
@@ -63,25 +63,23 @@ class Here:
             "PermitRootLogin prohibit-password\nPidFile none\n"
         )
         Path("/run/sshd").mkdir(exist_ok=True)
-        server = subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL)
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE)
         try:
-            self._wait()
+            self._wait(server)
             yield
         finally:
             server.terminate()
             server.wait()
 
-    def _wait(self) -> None:
+    def _wait(self, server: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + READY_S
-        while True:
+        while server.poll() is None and time.monotonic() < deadline:
             try:
-                create_connection(("127.0.0.1", self.port), 1).close()
+                return create_connection(("127.0.0.1", self.port), 1).close()
             except OSError:
-                if time.monotonic() > deadline:
-                    raise
                 time.sleep(0.05)
-            else:
-                return
+        server.terminate()
+        raise LabError(f"{SSHD} did not start: {server.communicate()[1].decode()}")
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sparkwright.fleet_serve import Served
+from sparkwright.fleet_serve import Served, port_of
 from sparkwright.members import engine_port, link_port
 from sparkwright.recipes import Recipe
 from sparkwright.yaml_reader import Reader
@@ -26,21 +26,32 @@ def check_member_ports(
     """
     said: set[tuple[int, str]] = set()
     for rank, (name, own) in enumerate(members):
-        taken = {port: served.recipe for served in own if (port := _port(served, recipes))}
-        among: dict[int, str] = {}
-        for at, served in enumerate(serve):
-            for port, derived in _uses(_port(served, recipes), rank):
-                # Two plain ports of one list: check_served has said so.
-                other = taken.get(port) or among.get(port, served.recipe)
-                if (
-                    other != served.recipe
-                    and (derived or port in taken)
-                    and (at, other) not in said
-                ):
-                    said.add((at, other))
-                    what = f"{served.recipe} needs port {port} on {name}, which {other} takes"
-                    part.fail(f"serve/{at}", what, "give one of them another port")
-                among.setdefault(port, served.recipe)
+        taken = {port_of(one, recipes.get(one.recipe)): one.recipe for one in own}
+        for at, port, other in _clashes(serve, taken, rank, recipes):
+            if (at, other) not in said:
+                said.add((at, other))
+                what = f"{serve[at].recipe} needs port {port} on {name}, which {other} takes"
+                part.fail(f"serve/{at}", what, "give one of them another port")
+
+
+def _clashes(
+    serve: Sequence[Served],
+    own: Mapping[int | None, str],
+    rank: int,
+    recipes: Mapping[str, Recipe | None],
+) -> Iterator[tuple[int, int, str]]:
+    """(index, port, who has it) of what the cluster serves on one member.
+
+    + own: port -> the member's own recipe
+    """
+    among: dict[int, str] = {}
+    for at, served in enumerate(serve):
+        for port, derived in _uses(port_of(served, recipes.get(served.recipe)), rank):
+            # Two plain ports of one list: check_served has said so.
+            other = own.get(port) or (among.get(port) if derived else None)
+            if other and other != served.recipe:
+                yield at, port, other
+            among.setdefault(port, served.recipe)
 
 
 def _uses(port: int | None, rank: int) -> Iterator[tuple[int, bool]]:
@@ -51,8 +62,3 @@ def _uses(port: int | None, rank: int) -> Iterator[tuple[int, bool]]:
         yield port, False
     yield link_port(port), True
     yield engine_port(port), True
-
-
-def _port(served: Served, recipes: Mapping[str, Recipe | None]) -> int | None:
-    recipe = recipes.get(served.recipe)
-    return served.port or (recipe.port if recipe else None)

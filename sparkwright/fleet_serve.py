@@ -78,12 +78,17 @@ def check_served(
         recipe = recipes.get(name)
         if recipe and (wrong := misplaced(recipe, member)):
             part.fail(place, *wrong)
-        port = served.port or (recipe.port if recipe else None)
+        port = port_of(served, recipe)
         if port is None or names.count(name) > 1:
             continue
         if ports.setdefault(port, name) != name:
             hint = f"write {{recipe: {name}, port: {_free(port, ports)}}}"
             part.fail(place, f"port {port} is taken by {ports[port]}", hint)
+
+
+def port_of(served: Served, recipe: Recipe | None) -> int | None:
+    """The TCP port of what is served; None when its recipe is broken and none is written here."""
+    return served.port or (recipe.port if recipe else None)
 
 
 def _check_door(part: Reader, place: str, served: Served, settings: Mapping[str, object]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from sparkwright.fabric import FILE
 from tests.e2e.support import sparkwright
 from tests.fleet.fabric_site import CLUSTER, Pair, addresses, wanted
 from tests.lab.lab import start_lab
+from tests.lab.machine import Machine
 
 pytestmark = pytest.mark.lab
 
@@ -107,13 +109,24 @@ def test_an_mtu_that_is_wrong_on_one_side_is_named(pair: Pair) -> None:
 
 def refused(pair: Pair, fleet: Path, *lines: str) -> None:
     """A run that ends in preflight with these lines and touches nothing."""
-    before = [pair.one.ssh(f"sudo stat -c %Z {FILE}; ip address").stdout for _ in "x"]
+    before = pair.one.ssh(f"sudo stat -c %Z {FILE}; ip address").stdout
     found = pair.converge(fleet)
     assert found.rc != 0
     for line in lines:
         assert line in found.log
     assert "Nothing was changed on spark-1, spark-2." in found.log
-    assert before == [pair.one.ssh(f"sudo stat -c %Z {FILE}; ip address").stdout]
+    assert before == pair.one.ssh(f"sudo stat -c %Z {FILE}; ip address").stdout
+
+
+@contextmanager
+def own_boot(machine: Machine) -> Iterator[None]:
+    """A boot id of its own: all lab machines run on one kernel, which two computers never do."""
+    boot = "/proc/sys/kernel/random/boot_id"
+    machine.ssh(f"cat /proc/sys/kernel/random/uuid >/tmp/boot; sudo mount --bind /tmp/boot {boot}")
+    try:
+        yield
+    finally:
+        machine.ssh(f"sudo umount {boot}")
 
 
 def test_two_machines_with_one_machine_id_are_refused(pair: Pair) -> None:
@@ -122,20 +135,16 @@ def test_two_machines_with_one_machine_id_are_refused(pair: Pair) -> None:
     same = pair.one.ssh("cat /etc/machine-id").stdout.strip()
     write = "sudo sh -c 'chmod u+w /etc/machine-id; echo {} >/etc/machine-id'"
     pair.two.ssh(write.format(same))
-    # All lab machines run on one kernel and so in one boot; two computers never do.
-    boot = "/proc/sys/kernel/random/boot_id"
-    pair.two.ssh(f"cat /proc/sys/kernel/random/uuid >/tmp/boot; sudo mount --bind /tmp/boot {boot}")
     try:
-        refused(
-            pair, pair.fleet(), f"spark-2: has the machine-id of spark-1, {same}: its disk was "
-            "copied; on one of them: sudo rm /etc/machine-id; sudo systemd-machine-id-setup; "
-            "reboot",
-        )  # fmt: skip
-        pair.two.ssh(f"sudo umount {boot}")
+        with own_boot(pair.two):
+            refused(
+                pair, pair.fleet(), f"spark-2: has the machine-id of spark-1, {same}: its disk was "
+                "copied; on one of them: sudo rm /etc/machine-id; sudo systemd-machine-id-setup; "
+                "reboot",
+            )  # fmt: skip
         same_boot = f"spark-2: is the same machine as spark-1 (machine-id {same}); keep one of the"
         refused(pair, pair.fleet(), same_boot)
     finally:
-        pair.two.ssh(f"sudo umount -q {boot}; true")
         pair.two.ssh(write.format(own))
     pair.well()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sparkwright import push_send
+from sparkwright import push_send, push_sending
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
 from sparkwright.push_operations import missing, phrases, program
@@ -158,8 +158,11 @@ def test_a_second_push_is_refused(place: Place) -> None:
     assert place.send().sent == sum(SIZES.values())
 
 
-def several(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A second connection is opened at once; returns the last word of each that is opened."""
+def several(monkeypatch: pytest.MonkeyPatch, most: int = 2) -> list[str]:
+    """Further connections are opened at once; returns the last word of each that is opened.
+
+    + most: connections, whatever cores there are here
+    """
     opened: list[str] = []
 
     class Seen(Stream):
@@ -171,6 +174,7 @@ def several(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("WORTH", "LOOK_S"):
         monkeypatch.setattr(push_send, name, 0)
     monkeypatch.setattr(Sending, "fast", lambda self, streams: True)
+    monkeypatch.setattr(push_send, "_most", lambda cores: most)
     return opened
 
 
@@ -178,14 +182,38 @@ def several(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 SECOND = 'if [ $# = 4 ]; then exec "$@"; fi; '
 
 
-def test_two_connections_share_the_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = several(monkeypatch)
-    place.put("hub/large", os.urandom(30_000_001))
+@pytest.mark.parametrize("most", [2, 4])
+def test_connections_share_the_work(
+    place: Place, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    opened = several(monkeypatch, most)
+    for number in range(most):
+        place.put(f"hub/large-{number}", os.urandom(30_000_001))
     assert place.all().sent == sum(size for _, size, _ in place.files)
-    assert len(opened) == 2
-    assert opened[1] == "1"
+    assert opened[1:] == [str(number) for number in range(1, most)]
     assert place.same()
     assert place.all().sent == 0
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "most"), [(1, 1, 2), (2, 20, 2), (20, 2, 2), (20, 3, 3), (20, 20, 4)]
+)
+def test_both_ends_cores_bound_the_connections(
+    monkeypatch: pytest.MonkeyPatch, here: int, there: int, most: int
+) -> None:
+    monkeypatch.setattr(push_send.os, "cpu_count", lambda: here)
+    assert push_send._most(there) == most
+
+
+def test_each_connection_has_to_be_fast(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sending = Sending(place.top, {}, 0)
+    now = [100.0]
+    monkeypatch.setattr(push_sending.time, "monotonic", lambda: now[0])
+    sending.moved(300_000_000)
+    now[0] += 1.0
+    assert sending.fast(1)
+    assert not sending.fast(2)
+    assert not Sending(place.top, {}, 0).fast(1)
 
 
 def test_without_a_second_connection_the_first_goes_on(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.hub_server import FakeHub
+from tests.unit.machine_case import program
 from tests.unit.spread_case import KEY, PORT, TOKEN, WANTED, Machine, ended, site
 from tests.unit.weights_case import FILES, REPO, SHARDS
 
@@ -202,3 +203,20 @@ def test_ring_of_many(tmp_path: Path, hub: FakeHub) -> None:
         for machine in machines:
             whole(machine)
         assert all(hub.asked(path) == 1 for path in WANTED)
+
+
+def test_only_a_receiver_that_goes_away_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+    served = program("spread_serve")
+    server = served.Server(("127.0.0.1", 0), None)
+    for error in (BrokenPipeError(), ConnectionResetError(), TimeoutError()):
+        try:
+            raise error
+        except OSError:
+            server.handle_error(None, ("127.0.0.2", 1))
+    assert capsys.readouterr().err == ""
+    try:
+        raise OSError(5, "Input/output error")  # of our own disk
+    except OSError:
+        server.handle_error(None, ("127.0.0.2", 1))
+    server.server_close()
+    assert "Input/output error" in capsys.readouterr().err

@@ -54,7 +54,7 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A receiver that has all it wants goes away in the middle of an answer: no news."""
-        if not isinstance(sys.exc_info()[1], OSError):
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]  # passed on
 
 
