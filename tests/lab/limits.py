@@ -6,8 +6,8 @@ from pathlib import Path
 
 from .host import LabError, say
 
-# All machines run as the host's root, and inotify(7) counts instances per user. With Linux's default
-# of 128 the 18th machine did not come up (measured): about 7 each. The host's share is a guess.
+# All machines run as the host's root, and inotify(7) counts instances per user. With the 128 of
+# Linux the 18th machine did not come up (measured): about 7 each. The host's share is a guess.
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 PER_MACHINE, OTHERS = 7, 64
 
