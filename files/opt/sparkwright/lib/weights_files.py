@@ -146,3 +146,11 @@ def leftovers(spec: Spec) -> dict[str, int]:
         if size:
             found[top.name] = size
     return found
+
+
+def why(error: Exception) -> str:
+    """What went wrong with a file, and for whom; other errors speak for themselves."""
+    if isinstance(error, OSError) and error.filename:
+        user = f"uid {os.geteuid()}"
+        return f"{error.filename}: {error.strerror}; it must be in order for {user}"
+    return str(error)
