@@ -19,7 +19,6 @@ from sparkwright.cli_status import connect, look
 from sparkwright.engines import key_file
 from sparkwright.errors import SparkwrightError, nearest
 from sparkwright.fleet_ssh import is_loopback
-from sparkwright.paths import script
 from sparkwright.place import place_of
 from sparkwright.site import Planned, planned
 
@@ -184,12 +183,12 @@ def _far(host: Any) -> Driver:
     """A driver on a machine; the spec with the key goes by stdin."""
 
     def drive(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        from pyinfra.api import QuoteString, StringCommand
+        from sparkwright.facts import reads
 
         print(f"{host.name} asks; this takes minutes", file=sys.stderr, flush=True)
         try:
             host.connect(show_errors=False, raise_exceptions=True)
-            words = StringCommand("python3", "-c", QuoteString(script("bench_load.py")))
+            words = reads("bench_load.py")
             _, output = host.run_shell_command(words, _stdin=json.dumps(spec))
         except Exception as error:  # whatever is wrong with that machine
             raise SparkwrightError(

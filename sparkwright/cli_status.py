@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import sys
 import time
@@ -67,9 +68,11 @@ def connect(options: argparse.Namespace) -> Fleet:
     from sparkwright.status_ask import Fleet
 
     try:
-        return Fleet(options.inventory, options.limit, options.data, options.timeout)
+        fleet = Fleet(options.inventory, options.limit, options.data, options.timeout)
     except SystemExit as error:  # how inventory.py ends with a fleet file that is wrong
         raise SparkwrightError(str(error)) from None
+    atexit.register(fleet.leave)  # however the command ends, Ctrl-C too
+    return fleet
 
 
 def look(fleet: Fleet) -> list[MachineRow]:

@@ -13,6 +13,19 @@ from sparkwright.paths import script
 from sparkwright.resources import Spec, State
 
 
+def reads(program: str, *words: str) -> StringCommand:
+    """
+    The command that runs one of our programs out of its text, over SSH.
+
+    Python keeps no bytecode, neither for it nor for what it starts: the programs that it imports
+    lie below /opt/sparkwright, and whoever only looks leaves nothing there.
+
+    + program: file name in files/opt/sparkwright/lib
+    """
+    argv = [QuoteString(script(program)), *map(QuoteString, words)]
+    return StringCommand("env", "PYTHONDONTWRITEBYTECODE=1", "python3", "-c", *argv)
+
+
 class Machine(FactBase[list[State]]):
     """
     Answers of files/opt/sparkwright/lib/probe.py to a list of questions.
@@ -21,8 +34,7 @@ class Machine(FactBase[list[State]]):
     """
 
     def command(self, specs: str) -> StringCommand:
-        program = QuoteString(script("probe.py"))
-        return StringCommand("python3", "-c", program, QuoteString(specs))
+        return reads("probe.py", specs)
 
     def process(self, output: list[str]) -> list[State]:
         states: list[State] = json.loads("\n".join(output))

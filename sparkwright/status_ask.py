@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pyinfra.api import FactBase, QuoteString, StringCommand
+from pyinfra.api import FactBase, StringCommand
 from pyinfra.api.facts import get_fact
+from pyinfra.connectors.util import remove_any_sudo_askpass_file
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 
 from sparkwright.errors import SparkwrightError
+from sparkwright.facts import reads
 from sparkwright.limits import matches, refuse
-from sparkwright.paths import PROJECT, script
+from sparkwright.paths import PROJECT
+
+LEAVE_S: Final = 3.0  # a machine that went away meanwhile keeps nobody waiting
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Program(FactBase[Any]):
     """
 
     def command(self, program: str, spec: str) -> StringCommand:
-        return StringCommand("python3", "-c", QuoteString(script(program)), QuoteString(spec))
+        return reads(program, spec)
 
     def process(self, output: list[str]) -> Any:
         return json.loads("\n".join(output))
@@ -105,6 +109,18 @@ class Fleet:
             jobs = [gevent.spawn(self._one, host, question) for host in chosen]
             gevent.joinall(jobs)
         return [job.get() for job in jobs]
+
+    def leave(self) -> None:
+        """Take pyinfra's helper for a sudo password away, a file in /tmp; without one do nothing.
+
+        pyinfra does so when it disconnects, which no command of ours that only asks waits for.
+        """
+        import gevent
+
+        with quiet():
+            there = [host for host in self.hosts if host.connected]
+            jobs = [gevent.spawn(remove_any_sudo_askpass_file, host) for host in there]
+            gevent.joinall(jobs, timeout=LEAVE_S)
 
     def _one(self, host: Any, question: Question) -> Answer:
         import gevent

@@ -136,6 +136,15 @@ def test_listing_and_proving_change_nothing(site: Site) -> None:
     assert support.processes([site.one, site.two]) == before
 
 
+def test_a_password_for_sudo_leaves_no_helper(site: Site, tmp_path: Path) -> None:
+    """pyinfra puts a program that says the password to sudo into /tmp, without the password."""
+    fleet = site.lab.write_fleet(tmp_path / "sparks.yaml", SERVE, support.settings(),
+                                 user="sparkpw", sudo_password_env="LAB_SUDO")  # fmt: skip
+    done = support.sparkwright(fleet, "status", env={"LAB_SUDO": "lab-password"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert site.one.ssh("ls -A /tmp | grep pyinfra", check=False).stdout == ""
+
+
 def test_a_byte_that_changed_is_found_by_deep_alone_and_only_its_file_is_fetched(
     site: Site,
 ) -> None:
