@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.cli_status import connect
 from sparkwright.cli_status import parser as status_parser
@@ -17,7 +17,9 @@ from sparkwright.doctor import SYMPTOMS, chosen, findings
 if TYPE_CHECKING:
     from sparkwright.doctor import Cause, Finding
     from sparkwright.status_ask import Fleet
+    from sparkwright.status_rows import MachineRow
 
+MEMORY = "memory"
 EPILOG = """symptoms:
 {symptoms}
 exit code: 0 no known cause shows, 1 some do, 2 a machine could not be asked
@@ -39,20 +41,19 @@ def main(argv: Sequence[str]) -> int:
     """Search; see EPILOG for the exit codes."""
     options = parser().parse_args(list(argv))
     causes = chosen(options.symptom)
-    found, lost = examine(connect(options), causes, options.symptom)
+    machines, found, lost = examine(connect(options), causes, options.symptom)
     if options.json:
-        rows = [dataclasses.asdict(finding) for finding in found]
-        print(json.dumps({"findings": rows, "unknown": lost}, indent=1))
+        print(json.dumps(as_json(machines, found, lost), indent=1))
     else:
-        print("\n".join(lines(found, len(causes))))
+        print("\n".join([*lines(found, len(causes)), *memory(machines, found, options.symptom)]))
         print("\n".join(lost), file=sys.stderr, end="\n" if lost else "")
     return 2 if lost else 1 if found else 0
 
 
 def examine(
     fleet: Fleet, causes: Sequence[Cause], symptom: str | None
-) -> tuple[list[Finding], list[str]]:
-    """What machines show, and what could not be asked, a line each."""
+) -> tuple[list[MachineRow], list[Finding], list[str]]:
+    """The machines, what they show, and what could not be asked, a line each."""
     from sparkwright import doctor_texts
 
     machines, checks, _ = proved(fleet, deep=False)
@@ -66,7 +67,7 @@ def examine(
         else:
             texts = doctor_texts.texts(machine, answer.data, answer.said, mine)
             found += findings(machine, texts, causes, symptom)
-    return found, lost
+    return machines, found, lost
 
 
 def lines(found: Sequence[Finding], causes: int) -> list[str]:
@@ -78,3 +79,26 @@ def lines(found: Sequence[Finding], causes: int) -> list[str]:
     if not found:
         shown.append(f"none of {causes} known causes shows; next: `sparkwright verify`")
     return shown
+
+
+def memory(
+    machines: Sequence[MachineRow], found: Sequence[Finding], symptom: str | None
+) -> list[str]:
+    """Who holds the memory of machines that lack it, or of all when that is asked for."""
+    from sparkwright import status_text
+
+    lack = {one.machine for one in found if one.symptom == MEMORY}
+    return status_text.holders([m for m in machines if symptom == MEMORY or m.name in lack])
+
+
+def as_json(
+    machines: Sequence[MachineRow], found: Sequence[Finding], lost: Sequence[str]
+) -> dict[str, Any]:
+    """The object of docs/schemas/doctor.json."""
+    from sparkwright import status_text
+
+    return {
+        "findings": [dataclasses.asdict(one) for one in found],
+        "memory": [{"machine": one.name, **status_text.memory(one)} for one in machines],
+        "unknown": list(lost),
+    }

@@ -11,8 +11,6 @@ from sparkwright.model_shape_files import Model
 GIB: Final = 2**30
 # MemTotal of a Spark, GiB (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47).
 SPARK_GIB: Final = 121.7
-# The highest share that a recipe may take (vllm_rules.py): above it machines wedge.
-HIGHEST_SHARE: Final = 0.88
 MOST_USERS: Final = 4096
 MOST_CONTEXT: Final = 16 * 2**20
 

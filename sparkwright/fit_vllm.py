@@ -9,7 +9,6 @@ from typing import Final
 from sparkwright.errors import SparkwrightError
 from sparkwright.fit import (
     GIB,
-    HIGHEST_SHARE,
     MOST_CONTEXT,
     MOST_USERS,
     Fit,
@@ -22,6 +21,7 @@ from sparkwright.kv_cache import ELEMENT, VllmCache, vllm_bytes
 from sparkwright.model_shape import FULL
 from sparkwright.model_shape_files import Model
 from sparkwright.recipe_types import Recipe
+from sparkwright.vllm_rules import GPU_SHARE_MAX
 
 # Peak of the profiled run on GB10: 1.39 GiB with 2,048 batched tokens, 5.30 with 8,224
 # (MiaAI-Lab/DeepSeek-v4-Flash-One-DGX-Spark#4); a straight line through both.
@@ -85,7 +85,7 @@ def fit(recipe: Recipe, model: Model, machine: Machine, context: int, users: int
     weights, peak, outside = _others(model, cache)
     kv = Part("KV cache", need(context, users), f"{users} x {context} tokens")
     fixed = weights.gib + peak.gib
-    highest = min(HIGHEST_SHARE, (machine.available_gib - OUTSIDE_GIB) / machine.total_gib)
+    highest = min(GPU_SHARE_MAX, (machine.available_gib - OUTSIDE_GIB) / machine.total_gib)
     room = highest * machine.total_gib - fixed
     share = math.ceil((fixed + kv.gib) / machine.total_gib * 100) / 100
     right = share <= math.floor(highest * 100) / 100
@@ -94,7 +94,7 @@ def fit(recipe: Recipe, model: Model, machine: Machine, context: int, users: int
         context=context,
         users=users,
         parts=(weights, kv, peak, outside),
-        available_gib=min(machine.available_gib, HIGHEST_SHARE * machine.total_gib + OUTSIDE_GIB),
+        available_gib=min(machine.available_gib, GPU_SHARE_MAX * machine.total_gib + OUTSIDE_GIB),
         max_context=largest(lambda t: need(t, users) <= room, shape.context or MOST_CONTEXT, STEP),
         max_users=largest(lambda count: need(context, count) <= room, seats),
         kv_token=shape.count(FULL) * shape.kv_elements * cache.element,
@@ -123,7 +123,7 @@ def _why(share: float, fixed: float, kv: Part, machine: Machine, highest: float)
         f"{fixed + kv.gib:.1f} of {machine.total_gib:g} GiB, rounded up to a hundredth",
         f"vLLM takes {share:g} x {machine.total_gib:g} = {share * machine.total_gib:.1f} GiB at "
         "the start, needed or not, so more than this only takes memory from others",
-        f"at most {math.floor(highest * 100) / 100:g} here: {HIGHEST_SHARE:g} is where machines "
+        f"at most {math.floor(highest * 100) / 100:g} here: {GPU_SHARE_MAX:g} is where machines "
         "begin to wedge, and the reserve and what runs beside must stay free",
     )
 

@@ -16,8 +16,10 @@ from sparkwright.resources import State
 from sparkwright.site import Planned, planned
 from sparkwright.status_ask import Answer
 from sparkwright.status_rows import MachineRow, Row, build_of, percent, state_of
+from sparkwright.vllm_rules import GPU_SHARE_MAX
 
 GIB: Final = 2**30
+UNITS: Final = (".service", ".scope")
 
 
 def question(name: str, data: Mapping[str, Any]) -> tuple[str, str]:
@@ -65,14 +67,15 @@ def machine(answer: Answer) -> MachineRow:
         rows=_rows(answer, items, seen["states"], seen["units"]),
         total_gib=total,
         available_gib=free,
-        share=math.floor(free / total * 100) / 100,
+        share=min(GPU_SHARE_MAX, math.floor(free / total * 100) / 100),
         holders=tuple(_holder(row) for row in seen["holders"]),
     )
 
 
 def _holder(row: Mapping[str, Any]) -> tuple[str, str, float]:
-    last = str(row["group"]).rsplit("/", 1)[-1]
-    unit = last if last.endswith((".service", ".scope")) else ""
+    """Its unit is the innermost that has the process; of docker's units the container says more."""
+    parts = [part for part in str(row["group"]).split("/") if part.endswith(UNITS)]
+    unit = f"container {row['container']}" if row["container"] else parts[-1] if parts else ""
     return f"{row['name']} ({row['pid']})", unit, row["bytes"] / GIB
 
 

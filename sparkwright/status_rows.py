@@ -60,8 +60,9 @@ class Row:
 class MachineRow:
     """One machine; `why` says what kept it from being asked or judged.
 
-    + share: the largest gpu-memory-utilization that memory which is free now would hold
-    + holders: (process, unit or "", GiB) of those that hold most
+    + share: the largest gpu-memory-utilization that memory which is free now would hold; never
+      above the one at which machines wedge
+    + holders: (process, its unit or container or "", GiB) of those that hold most
     """
 
     name: str

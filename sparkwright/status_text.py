@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkwright.status_rows import MachineRow, Row
@@ -47,6 +47,15 @@ def holders(machines: Sequence[MachineRow]) -> list[str]:
     return lines
 
 
+def memory(machine: MachineRow) -> dict[str, Any]:
+    """The same as an object; of a machine that could not be asked nothing is known."""
+    figures = {"total_gib": machine.total_gib, "available_gib": machine.available_gib,
+               "share": machine.share}  # fmt: skip
+    rows = [{"process": name, "unit": unit, "gib": round(gib, 3)}
+            for name, unit, gib in machine.holders]  # fmt: skip
+    return {**_rounded(figures), "holders": rows}
+
+
 def as_json(machines: Sequence[MachineRow], now: float) -> dict[str, Any]:
     """The object of docs/schemas/status.json."""
     return {
@@ -60,10 +69,11 @@ def _machine(machine: MachineRow) -> dict[str, Any]:
     made = dataclasses.asdict(machine)
     made["state"] = WORDS[machine.code]
     made["recipes"] = [{**_clean(row), "good": row.good} for row in machine.rows]
-    made["holders"] = [
-        {"process": name, "unit": unit, "gib": round(gib, 3)} for name, unit, gib in machine.holders
-    ]
     del made["rows"]
+    return made | memory(machine)
+
+
+def _rounded(made: Mapping[str, Any]) -> dict[str, Any]:
     return {key: round(v, 3) if isinstance(v, float) else v for key, v in made.items()}
 
 
@@ -72,4 +82,4 @@ def _clean(row: Row) -> dict[str, Any]:
     for name in ("machine", "invocation", "tokens"):
         del made[name]
     made["drift"] = None if row.drift is None else list(row.drift)
-    return {key: round(v, 3) if isinstance(v, float) else v for key, v in made.items()}
+    return _rounded(made)

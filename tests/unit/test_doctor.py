@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
+import jsonschema
 import pytest
 
 from sparkwright import cli_doctor
 from sparkwright.doctor import SYMPTOMS, causes, chosen, findings
 from sparkwright.doctor_texts import texts
 from sparkwright.errors import SparkwrightError
+from sparkwright.paths import PROJECT
 from sparkwright.verify_checks import Check
-from tests.unit.test_status import machine, row
+from tests.unit.test_status import OFF, machine, row
 
 RAN = "$ a command  (exit 0)\n"
 QUIET = {
@@ -140,6 +143,48 @@ def test_every_remedy_is_filled_in(cause: Any) -> None:
 def test_a_healthy_machine_shows_none() -> None:
     assert look() == []
     assert cli_doctor.lines([], 17)[0].startswith("none of 17 known causes")
+
+
+LACK = {"kernel": f"{RAN}{LINES['the machine ran out of memory']}\n"}
+BIG = machine(
+    row(), available_gib=12.2, share=0.1,
+    holders=(("python3 (412)", "container jupyter", 64.25), ("llama-server (7)",
+             "llm-tiny.service", 9.0), ("Xorg (99)", "", 0.75)),
+)  # fmt: skip
+
+
+def test_the_text() -> None:
+    found = look(**LACK)
+    text = [*cli_doctor.lines(found, 41), *cli_doctor.memory([BIG, OFF], found, None)]
+    golden = (PROJECT / "tests/golden/operate/doctor.txt").read_text()
+    assert "\n".join([*text, ""]) == golden
+
+
+def test_who_holds_the_memory_is_told_where_it_is_lacking_or_asked_for() -> None:
+    found, other = look(**LACK), machine(row(), name="spark-3")
+    slow = look(gpu=f"{RAN}SW Power Cap : Active\n")
+    assert cli_doctor.memory([BIG, other], [], None) == []
+    assert cli_doctor.memory([BIG, other], slow, None) == []
+    assert [line.split(":")[0] for line in cli_doctor.memory([BIG, other, OFF], found, None)][:1] \
+        == ["spark-1"]  # fmt: skip
+    asked = cli_doctor.memory([BIG, other, OFF], [], "memory")
+    assert [line.split(":")[0] for line in asked if line[0] != " "] == ["spark-1", "spark-3"]
+
+
+def test_the_object_is_as_its_schema_says() -> None:
+    schema = json.loads((PROJECT / "docs/schemas/doctor.json").read_text())
+    made = cli_doctor.as_json([BIG, OFF], look(**LACK), ["spark-2: no answer within 10 s"])
+    found = json.loads(json.dumps(made))
+    check = jsonschema.Draft202012Validator(schema)
+    check.validate(found)
+    assert found["memory"][0]["holders"][0] == {
+        "process": "python3 (412)", "unit": "container jupyter", "gib": 64.25
+    }  # fmt: skip
+    unknown: dict[str, Any] = {"total_gib": None, "available_gib": None, "share": None, "holders": []}
+    assert found["memory"][1] == {"machine": "spark-2", **unknown}
+    assert not check.is_valid({**found, "memory": [{**found["memory"][0], "share": 0.9}]})
+    del found["memory"]
+    assert not check.is_valid(found)
 
 
 def test_what_was_mended_is_not_told_again() -> None:

@@ -18,11 +18,12 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from sparkwright import status_table, status_text
+from sparkwright import status_judge, status_table, status_text
 from sparkwright.paths import PROJECT, script
+from sparkwright.status_ask import Answer
 from sparkwright.status_rate import Rates
 from sparkwright.status_rows import MachineRow, Row, build_of, percent, state_of
-from tests.unit.machine_case import ITEM, program
+from tests.unit.machine_case import ITEM, data, program
 
 status: Any = program("status")
 SCHEMA = json.loads((PROJECT / "docs/schemas/status.json").read_text())
@@ -141,6 +142,51 @@ def test_what_a_process_holds() -> None:
     pid = os.getpid()
     mine = next(row for row in status.processes({pid: 2**40}) if row["pid"] == pid)
     assert 2**40 + 2**20 < mine["bytes"] < 2**40 + 2**33
+
+
+ID = "0123456789ab" + "c" * 52
+
+
+@pytest.mark.parametrize(
+    ("group", "file", "name"),
+    [
+        ("/system.slice/llm-a.service", '{"Name": "/open-webui"}', ""),
+        (f"/system.slice/docker-{ID}.scope", '{"Name": "/open-webui"}', "open-webui"),
+        (f"/docker/{ID}", '{"Name": "/open-webui"}', "open-webui"),
+        (f"/docker/{ID}", None, ID[:12]),
+        (f"/docker/{ID}", "{}", ID[:12]),
+        (f"/docker/{ID}", "half", ID[:12]),
+    ],
+)
+def test_the_container_of_a_process(
+    group: str, file: str | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "DOCKER", str(tmp_path))
+    (tmp_path / ID).mkdir()
+    if file is not None:
+        (tmp_path / ID / "config.v2.json").write_text(file)
+    assert status.container(group) == name
+
+
+@pytest.mark.parametrize(
+    ("group", "container", "unit"),
+    [
+        ("/system.slice/llm-a.service", "", "llm-a.service"),
+        ("/system.slice/llm-a.service/worker", "", "llm-a.service"),
+        ("/user.slice/user@1000.service/app.slice/x.service", "", "x.service"),
+        ("/user.slice/user-0.slice/session-3.scope", "", "session-3.scope"),
+        (f"/system.slice/docker-{ID}.scope", "open-webui", "container open-webui"),
+        ("/init.scope", "", "init.scope"),
+        ("/", "", ""),
+    ],
+)
+def test_who_holds_memory_and_what_still_fits(group: str, container: str, unit: str) -> None:
+    held = {"pid": 7, "name": "python3", "bytes": 2**31, "group": group, "container": container}
+    for free, share in ((119.9, 0.88), (41.0, 0.34), (0.0, 0.0)):
+        memory = {"total": 120 * 2**30, "available": int(free * 2**30)}
+        said = {"memory": memory, "holders": [held], "states": [], "units": []}
+        found = status_judge.machine(Answer("spark-1", data(), said))
+        assert (found.share, found.holders) == (share, (("python3 (7)", unit, 2.0),))
 
 
 def test_the_last_acceptance(tmp_path: Path) -> None:

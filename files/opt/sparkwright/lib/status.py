@@ -26,9 +26,11 @@ KEYS = (
 HTTP_S = 2.0  # an engine on the same machine that needs longer for /health does not answer
 APART_S = 1.0  # between two looks at a counter of an engine that computes
 HOLDERS = 5
+DOCKER = "/var/lib/docker/containers"
 TOKENS = ("llamacpp:tokens_predicted_total", "vllm:generation_tokens_total")
 BUSY = ("llamacpp:requests_processing", "vllm:num_requests_running")
 WAITING = ("llamacpp:requests_deferred", "vllm:num_requests_waiting")
+_CONTAINER = re.compile(r"\bdocker[-/]([0-9a-f]{64})\b")
 _SAMPLE = re.compile(r"^([a-z_]+:[a-z_]+)(?:\{[^}]*\})? ([0-9.eE+-]+)$", re.M)
 
 
@@ -126,6 +128,17 @@ def processes(on_gpu: dict[int, int]) -> list[dict[str, Any]]:
     return rows
 
 
+def container(group: str) -> str:
+    """Name of the container that a control group is of; its id where docker keeps no such file."""
+    if not (hit := _CONTAINER.search(group)):
+        return ""
+    try:
+        text = Path(f"{DOCKER}/{hit[1]}/config.v2.json").read_text()
+        return str(json.loads(text)["Name"]).lstrip("/")
+    except (OSError, ValueError, KeyError):
+        return hit[1][:12]
+
+
 def read_bytes(pids: list[int]) -> int:
     """What processes have read so far, from disk or cache: how far a load has come."""
     total = 0
@@ -154,20 +167,14 @@ def unit_state(
     since = int(shown.get("ActiveEnterTimestampMonotonic") or 0) / 1e6
     active = shown.get("ActiveState")
     found = {
-        "unit": unit["unit"],
-        "load": shown.get("LoadState", ""),
-        "active": active,
-        "sub": shown.get("SubState", ""),
-        "result": shown.get("Result", ""),
-        "restarts": int(shown.get("NRestarts") or 0),
-        "invocation": shown.get("InvocationID", ""),
+        "unit": unit["unit"], "load": shown.get("LoadState", ""), "active": active,
+        "sub": shown.get("SubState", ""), "result": shown.get("Result", ""),
+        "restarts": int(shown.get("NRestarts") or 0), "invocation": shown.get("InvocationID", ""),
         "uptime_s": time.monotonic() - since if active == "active" else None,
         "bytes": sum(row["bytes"] for row in mine),
         "read": read_bytes([row["pid"] for row in mine]) if active == "activating" else None,
-        "accepted": accepted(unit["record"]),
-        "health": 0,
-        "metrics": {"said": False},
-    }
+        "accepted": accepted(unit["record"]), "health": 0, "metrics": {"said": False},
+    }  # fmt: skip
     if active in ("active", "activating"):
         found["health"] = get(unit, unit["health"])[0]
     if found["health"] == 200:
@@ -196,7 +203,7 @@ def look(spec: dict[str, Any]) -> dict[str, Any]:
     return {
         "memory": memory(),
         "units": [found[u["unit"]] for u in units],
-        "holders": all_[:HOLDERS],
+        "holders": [{**r, "container": container(r["group"])} for r in all_[:HOLDERS]],
         "states": states,
     }
 
