@@ -65,7 +65,8 @@ def examine(
         if answer.said is None:
             lost.append(f"{answer.name}: {answer.why}")
         else:
-            texts = doctor_texts.texts(machine, answer.data, answer.said, mine)
+            parts = doctor_texts.workers(answer.data)
+            texts = doctor_texts.texts(machine, answer.data, answer.said, mine, parts)
             found += findings(machine, texts, causes, symptom)
     return machines, found, lost
 

@@ -31,6 +31,7 @@ SYMPTOMS: Final[Mapping[str, str]] = {
     "port": "the address cannot be listened on",
     "refused": "other computers get connection refused",
     "slow": "26 instead of 59 tok/s",
+    "stopped": "does not run, and nothing failed",
     "storm": "restarts again and again",
     "system": "the system message is ignored",
     "vocabulary": "gpt-oss cannot load its vocabulary",

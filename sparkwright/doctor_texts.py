@@ -43,17 +43,24 @@ def question(name: str, data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def texts(
-    machine: MachineRow, data: Mapping[str, Any], said: Mapping[str, str], checks: Sequence[Check]
+    machine: MachineRow,
+    data: Mapping[str, Any],
+    said: Mapping[str, str],
+    checks: Sequence[Check],
+    workers: Sequence[str] = (),
 ) -> Texts:
     """
     Kind of text -> recipe, or "" for the machine itself -> text.
 
     + said: answers to `question`
     + checks: what `sparkwright verify` found here
+    + workers: recipes of which this machine has a part that its head starts and stops
     """
     made: Texts = {name: {"": said[name]} for name in ("kernel", "before", "storms", "gpu")}
     rows = machine.rows
     made["journal"] = {row.recipe: journal(row, said[f"llm-{row.recipe}"]) for row in rows}
+    made["stopped"] = {row.recipe: "" if row.recipe in workers else _stopped(row, said)
+                       for row in rows}  # fmt: skip
     made["checks"] = {row.recipe: _wrong(row, checks) for row in rows}
     made["absent"] = {"": _absent(data, said["gpu"])}
     made["ended"] = {"": _ended(said["ended"])}
@@ -100,6 +107,19 @@ def _ended(text: str) -> str:
     if not ran(text) or ENDED.search(text):
         return ""
     return f"no shutdown; its last line: {text.strip().splitlines()[-1]}"
+
+
+def _stopped(row: Row, said: Mapping[str, str]) -> str:
+    """A unit that is wanted, does not run, and did not fail; with the line that says when."""
+    if (row.state, row.result) != ("stopped", "success"):
+        return ""
+    told = re.findall(r"^Stopped .*", said[f"llm-{row.recipe}"], re.M)
+    return "inactive, and nothing failed" + (f": {told[-1]}" if told else "")
+
+
+def workers(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Recipes of a machine that another machine heads."""
+    return tuple(i.recipe.name for i in planned(data) if i.member and not i.member.is_head)
 
 
 def _elsewhere(row: Row, shown: str) -> str:

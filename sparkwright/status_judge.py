@@ -122,6 +122,7 @@ def _judged(
         tok_s=said.get("rate"), tok_over_s=said.get("over_s"), tokens=said.get("tokens"),
         requests=_whole(said.get("busy")), waiting=_whole(said.get("waiting")),
         restarts=unit["restarts"], invocation=unit["invocation"],
+        result=unit["result"] if unit["active"] == "inactive" else "",
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ class Row:
     + percent: of a load, by the bytes that were read
     + drift: phrases of `sparkwright check`; empty when it runs as wanted
     + accepted_at: unix time of the last answer to its question; accepted: was it this start's?
+    + result: systemd's word for how an inactive unit ended; empty for one that is not inactive
     + tok_s: over the last tok_over_s seconds, from the engine's /metrics; None: it has none
     """
 
@@ -48,6 +49,7 @@ class Row:
     waiting: int | None = None
     restarts: int | None = None
     invocation: str = ""
+    result: str = ""
 
     @property
     def good(self) -> bool:

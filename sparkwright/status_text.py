@@ -79,7 +79,7 @@ def _rounded(made: Mapping[str, Any]) -> dict[str, Any]:
 
 def _clean(row: Row) -> dict[str, Any]:
     made = dataclasses.asdict(row)
-    for name in ("machine", "invocation", "tokens"):
+    for name in ("machine", "invocation", "tokens", "result"):
         del made[name]
     made["drift"] = None if row.drift is None else list(row.drift)
     return _rounded(made)

@@ -36,6 +36,16 @@ def storm(patient: Patient) -> Iterator[None]:
 
 
 @contextmanager
+def stopped(patient: Patient) -> Iterator[None]:
+    """Stopped by hand and left so; what doctor prints starts it again."""
+    patient.root(f"systemctl stop {UNIT}")
+    try:
+        yield
+    finally:
+        patient.root(f"systemctl start {UNIT}")
+
+
+@contextmanager
 def refused(patient: Patient) -> Iterator[None]:
     """Nothing is done to it; but another computer is really refused."""
     try:
@@ -145,5 +155,6 @@ SCENES: tuple[Scene, ...] = (
           here("it asks the Hub, and the machine has no way there")),
     Scene(ALL, dropin("Environment=ANYTHING=1"), here("it does not run as the fleet file says")),
     Scene(ALL, silent, here("it runs and does not answer")),
+    Scene(ALL, stopped, here("somebody stopped it")),
     Scene(ALL, storm, here("it failed again and again, and systemd gave up")),
 )  # fmt: skip

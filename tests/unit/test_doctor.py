@@ -95,6 +95,7 @@ OTHERS = {
     "it can be asked from the machine itself only",
     "no GPU is there, and one is expected",
     "the boot before ended without a shutdown",
+    "somebody stopped it",
 }
 
 
@@ -180,8 +181,8 @@ def test_the_object_is_as_its_schema_says() -> None:
     assert found["memory"][0]["holders"][0] == {
         "process": "python3 (412)", "unit": "container jupyter", "gib": 64.25
     }  # fmt: skip
-    unknown: dict[str, Any] = {"total_gib": None, "available_gib": None, "share": None, "holders": []}
-    assert found["memory"][1] == {"machine": "spark-2", **unknown}
+    figures = ("total_gib", "available_gib", "share")
+    assert [found["memory"][1][name] for name in figures] == [None, None, None]
     assert not check.is_valid({**found, "memory": [{**found["memory"][0], "share": 0.9}]})
     del found["memory"]
     assert not check.is_valid(found)
@@ -229,6 +230,44 @@ def test_an_address_that_the_machine_lost() -> None:
     assert found.cause == "it listens on an address that the machine does not have"
     assert found.seen == "listens on 10.9.9.9; the machine has 10.1.2.3"
     assert look(rows=[row(listen="10.1.2.3", state="failing")]) == []
+
+
+STOPPED = {"state": "stopped", "result": "success", "accepted": None, "tok_s": None}
+BYE = (f"{RAN}\nStarted llm-tiny.service - tiny.\nmodel loaded\n"
+       "Stopping llm-tiny.service - tiny...\nStopped llm-tiny.service - tiny.\n")  # fmt: skip
+
+
+def test_a_unit_that_somebody_stopped() -> None:
+    (found,) = look(rows=[row(**STOPPED)], **{"llm-tiny": BYE})
+    assert (found.recipe, found.cause, found.symptom) == ("tiny", "somebody stopped it", "stopped")
+    assert found.seen == "inactive, and nothing failed: Stopped llm-tiny.service - tiny."
+    assert "sudo systemctl start llm-tiny;" in found.fix
+    # Its log may have been dropped.
+    (bare,) = look("refused", rows=[row(**STOPPED)])
+    assert bare.seen == "inactive, and nothing failed"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "running", "result": "success"},
+        {"state": "standby", "wanted": "standby", "result": "success"},
+        {"state": "failed", "result": "exit-code"},
+        {"state": "stopped", "result": ""},  # it is stopping
+        {"state": "stopped", "result": "exec-condition"},
+        {"state": "missing", "result": "success"},
+        {"state": "unknown", "result": ""},
+    ],
+)
+def test_what_nobody_stopped(changes: dict[str, str]) -> None:
+    assert look(rows=[row(**{**STOPPED, **changes})], **{"llm-tiny": BYE}) == []
+
+
+def test_a_worker_is_stopped_by_its_head() -> None:
+    """The link stops it when the head is gone; who stopped the head is told there."""
+    one = machine(row(**STOPPED))
+    made = texts(one, DATA, {**QUIET, "llm-tiny": BYE}, (), workers=("tiny",))
+    assert made["stopped"] == {"tiny": ""}
 
 
 def test_listening_on_the_loopback_is_told_when_somebody_is_refused() -> None:
