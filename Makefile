@@ -9,7 +9,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh' -not -path 'test
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint pytest test-cuda test-vllm test-operate test-fleet test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases cli-docs
+.PHONY: help lab-host setup demo test lint unit pytest test-cuda test-vllm test-operate test-fleet test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases cli-docs
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -43,8 +43,12 @@ lint: ## ruff, ruff format --check, mypy --strict, shellcheck
 
 # What `make test-fleet` and `make test-operate` run by themselves, on machines of their own.
 OWN := tests/fleet tests/operate/test_bench.py tests/operate/test_weights.py
-pytest: ## every test without set-up and lint; ARGS='-m "not lab"' leaves the machines out
-	$(PYTHON) -m pytest tests $(OWN:%=--ignore=%) $(ARGS) </dev/null
+TESTS := $(PYTHON) -m pytest tests $(OWN:%=--ignore=%)
+unit: ## the tests that boot no machine, on all cores, a file on one
+	$(TESTS) -m "not lab" -n auto --dist loadfile </dev/null
+
+pytest: unit ## every test without set-up and lint
+	$(TESTS) -m lab $(ARGS) </dev/null
 
 test-cuda: setup ## compile CUDA files of llama.cpp for sm_121a with an nvcc 13; needs no GPU
 	@$(PYTHON) -m tests.cuda </dev/null

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,12 @@ from tests.lab import Lab, LabError, Machine, start_lab
 from tests.lab.host import missing
 
 LAB_FIXTURES = {"lab", "machine", "two_machines"}
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start: a shell's job in the background is told to ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

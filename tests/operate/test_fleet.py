@@ -288,7 +288,10 @@ def test_following_shows_what_is_new(site: Site) -> None:
         support.ask(site.one, 8080, "tiny-gpt-oss")
         second = following.stdout.readline()
         following.send_signal(signal.SIGINT)
-        assert following.wait(30) == 0
+        try:
+            assert following.wait(30) == 0
+        finally:
+            following.kill()  # the end of `with` waits for it without a limit
     assert first.startswith(f"spark-1 {GPT}: ")
     assert second != first
 
