@@ -9,7 +9,8 @@ LAST = 25
 CAUSES = 6
 # What programs say when the reason is near: Python's exceptions, the loader, CUDA, the kernel.
 _CAUSE = re.compile(
-    r"[A-Za-z]+(Error|Exception)\b|error while loading|cannot open shared object|CUDA error|"
+    # Not `[A-Za-z]+Error`: each place of a very long word would be tried, and each time to its end.
+    r"(?<=[A-Za-z])(Error|Exception)\b|error while loading|cannot open shared object|CUDA error|"
     r"[Oo]ut of memory|illegal instruction|Permission denied|^error:|: error:"
 )
 # vLLM's "(EngineCore pid=12) ERROR 11-29 20:46:37 [core.py:953] " before each line of a traceback.

@@ -46,6 +46,12 @@ PLANTED = [
     ("/home/jan/models", "jan"),
     ("spark-7.lan answered", "spark-7.lan"),
     ("the password is Tr0ub4dor", "Tr0ub4dor"),
+    # A harmless name before one that is none, or only letters of one.
+    ("max_tokens password=hunter22", "hunter22"),
+    ("n_tokens=api_key:hunter22", "hunter22"),
+    ("climax_token=hunter22", "hunter22"),
+    ("a@b.example.+joe@x.example", "joe"),
+    ("uuid serial uuid: 1423225012345", "1423225012345"),
 ]
 # What must stay as it is, for without it nobody can help.
 HARMLESS = [
