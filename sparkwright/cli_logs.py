@@ -120,20 +120,32 @@ def split(text: str) -> tuple[list[str], str | None]:
     return lines, cursor
 
 
-def causes(lines: Sequence[str]) -> list[str]:
-    """Lines that name a reason, each once: what failures show, and llama.cpp's own errors."""
-    from sparkwright import journal
+def causes(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """
+    Lines that name a reason, each once, each with doctor's name for it or "".
 
-    own = [line for line in lines if _LLAMA.search(line)][: journal.CAUSES]
-    return list(dict.fromkeys([*own, *journal.causes("\n".join(lines))]))
+    Those with a name come first, then llama.cpp's own errors, then what failures show.
+    """
+    from sparkwright import doctor, journal
+
+    known = [cause for cause in doctor.causes() if cause.where == "journal"]
+    named: dict[str, str] = {}
+    for text in map(journal.bare, lines):
+        hit = next((cause.name for cause in known if re.search(cause.pattern, text)), None)
+        if hit and len(named) < journal.CAUSES:
+            named.setdefault(text, hit)
+    own = [journal.bare(line) for line in lines if _LLAMA.search(line)][: journal.CAUSES]
+    others = dict.fromkeys([*own, *journal.causes("\n".join(lines))], "")
+    return list({**named, **others, **named}.items())
 
 
 def _print(machine: str, unit: str, lines: list[str], options: argparse.Namespace) -> int:
-    shown = causes(lines) if options.causes else lines
+    shown = causes(lines) if options.causes else [(line, "") for line in lines]
     recipe = unit.removeprefix("llm-")
-    for line in shown:
+    for line, cause in shown:
         if options.json:
-            print(json.dumps({"machine": machine, "recipe": recipe, "line": line}), flush=True)
+            row = {"machine": machine, "recipe": recipe, "line": line, "cause": cause}
+            print(json.dumps(row), flush=True)
         else:
-            print(f"{machine} {recipe}: {line}", flush=True)
+            print(f"{machine} {recipe}: {f'{cause}: ' if cause else ''}{line}", flush=True)
     return len(shown)

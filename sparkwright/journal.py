@@ -11,6 +11,7 @@ CAUSES = 6
 _CAUSE = re.compile(
     # Not `[A-Za-z]+Error`: each place of a very long word would be tried, and each time to its end.
     r"(?<=[A-Za-z])(Error|Exception)\b|error while loading|cannot open shared object|CUDA error|"
+    r"[Nn]o space left on device|Disk quota exceeded|"
     r"[Oo]ut of memory|illegal instruction|Permission denied|^error:|: error:"
 )
 # vLLM's "(EngineCore pid=12) ERROR 11-29 20:46:37 [core.py:953] " before each line of a traceback.
@@ -25,10 +26,15 @@ def causes(log: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for line in log.splitlines():
-        text = _PREFIX.sub("", line).strip()
+        text = bare(line)
         if _CAUSE.search(text) and not text.startswith(("raise ", "except ", "File ")):
-            found.setdefault(text[:300])
+            found.setdefault(text)
     return list(found)[:CAUSES]
+
+
+def bare(line: str) -> str:
+    """A line of a log as it is shown: without what stands before each line, and not too long."""
+    return _PREFIX.sub("", line).strip()[:300]
 
 
 def shown(log: str) -> str:

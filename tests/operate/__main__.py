@@ -27,8 +27,8 @@ UNIT = {
     "fit": ("fit", "kv_cache", "model_shape", "roofline"),
     "doctor": ("doctor",),
     "bench": ("bench",),
-    "status": ("status", "support_report", "weights_store", "weights_text", "summary", "show",
-               "cli_help", "drift_metrics", "gpu_clock"),
+    "status": ("status", "logs", "leaves_nothing", "support_report", "weights_store",
+               "weights_text", "summary", "show", "cli_help", "drift_metrics", "gpu_clock"),
     "verify": ("verify",),
 }  # fmt: skip
 # Which words a file of lab tests stands behind; any other counts for status.
