@@ -41,7 +41,8 @@ def stamped(state: State) -> tuple[str, ...]:
 
 def probe(data: Mapping[str, Any]) -> Spec:
     """Is it there? Looking mounts what an automount has; a server that is gone holds nobody."""
-    top = str(data.get("artifacts_library") or "/")
+    if not (top := str(data.get("artifacts_library") or "")):
+        return {"kind": "path", "path": "/"}  # there is none to be opened
     look = ["sh", "-c", 'cd "$1" && ls -A | head -n 1', "sh", top]
     return {"kind": "run", "argv": ["timeout", "-k", "5", str(WAIT_S), *look]}
 

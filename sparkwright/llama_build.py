@@ -31,17 +31,9 @@ def probes(wanted: Wanted) -> list[Spec]:
         {"kind": "path", "path": f"{root}/current"},
         {"kind": "run", "argv": ["uname", "-m"]},
         {"kind": "listing", "pattern": f"{root}/*/.stamp"},
-        {"kind": "run", "argv": ["sh", "-c", check_command(root)]},
+        {"kind": "program", "argv": [f"{LIB}/build_check.py", root]},
         {"kind": "run", "argv": ["sh", "-c", ALIKE]},
     ]
-
-
-def check_command(root: str) -> str:
-    """Shell that checks the installed files of every build under a directory."""
-    return (
-        f'for d in {quote(root)}/*/.stamp; do [ -e "$d" ] || continue; '
-        f'python3 {LIB}/build_llama.py check "${{d%/.stamp}}"; done'
-    )
 
 
 def inputs_of(wanted: Wanted, states: Sequence[State]) -> dict[str, object]:
@@ -103,7 +95,7 @@ def ask_again(dest: str) -> Command:
 
 
 def wrong_files(state: State) -> list[str]:
-    """Damaged files over all builds, from the answers of `build_llama.py check`."""
+    """Damaged files over all builds, from the answers of `build_check.py`."""
     return _lines(state, "wrong")
 
 

@@ -23,7 +23,7 @@ from sparkwright import (
     writer,
 )
 from sparkwright.errors import Problem, Problems, SparkwrightError
-from sparkwright.facts import Machine
+from sparkwright.facts import ask_quietly, converse
 from sparkwright.paths import PROJECT
 from sparkwright.resources import quote
 from sparkwright.rollout_run import in_order
@@ -137,7 +137,7 @@ def _problems(
     before = time.time()
     asked, docker = preflight_seen.probes(data, items), preflight_docker.probes(items)
     network, lock = preflight_fabric.probes(data), writer.probe()
-    states = _ask(state, host, [lock, *network, *asked, *docker])
+    states = ask_quietly(state, host, [lock, *network, *asked, *docker])
     if states is None:
         return [*lines, f"{host.name}: sudo: did not run as root; is the password right?"]
     middle = (before + time.time()) / 2
@@ -163,7 +163,10 @@ def _locked(state: Any, host: Any, by: str) -> list[str]:
 
 def _barred(state: Any, host: Any, data: Mapping[str, Any]) -> str:
     """Why the machine cannot be asked at all, or nothing."""
-    options = {"password": bool(data.get("_sudo_password")), "_sudo": False}
+    password = bool(data.get("_sudo_password"))
+    if not password and converse(host, []) is not None:
+        return ""  # it answers, so there is python3, and sudo asks nothing
+    options = {"password": password, "_sudo": False}
     reach = get_fact(state, host, Reach, kwargs=options, apply_failed_hosts=False) or []
     if "python3" not in reach:
         return "python3: not found; install it: sudo apt-get install python3"
@@ -182,11 +185,3 @@ def _barred(state: Any, host: Any, data: Mapping[str, Any]) -> str:
 
 def _at(host: Any, problem: Problem) -> Problem:
     return Problem(f"{host.name}: {problem.where}", problem.what, problem.hint)
-
-
-def _ask(state: Any, host: Any, specs: list[dict[str, Any]]) -> Any:
-    import json
-
-    return get_fact(
-        state, host, Machine, kwargs={"specs": json.dumps(specs)}, apply_failed_hosts=False
-    )

@@ -39,7 +39,7 @@ class SmallVenv:
             {"kind": "run", "argv": ["python3", "--version"]},
             {"kind": "path", "path": current},
             {"kind": "path", "path": f"{current}/.stamp", "text": True},
-            {"kind": "run", "argv": ["python3", f"{LIB}/make_venv.py", "check", current]},
+            {"kind": "program", "argv": [f"{LIB}/make_venv.py", "check", current]},
         ]
 
     def plan(

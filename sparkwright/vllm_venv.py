@@ -72,11 +72,11 @@ class Wanted:
 def probes(wanted: Wanted) -> list[Spec]:
     """Questions: which environment is current, which are there, is the wanted one as installed."""
     own = f"{wanted.root}/{wanted.profile.name}"
-    words = ["python3", f"{LIB}/make_vllm.py", "check", f"{wanted.root}/{wanted.name}"]
+    words = [f"{LIB}/make_vllm.py", "check", f"{wanted.root}/{wanted.name}"]
     return [
         {"kind": "path", "path": own},
         {"kind": "listing", "pattern": f"{own}-{HEX}/.stamp"},
-        {"kind": "run", "argv": words},
+        {"kind": "program", "argv": words},
         {"kind": "run", "argv": ["sh", "-c", ". /etc/os-release; echo $ID $VERSION_ID; uname -m"]},
     ]
 

@@ -7,7 +7,6 @@ it does however a run ends. What a killed laptop leaves is told from a living on
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,13 +15,11 @@ import gevent
 from gevent.event import AsyncResult
 from pyinfra import logger
 from pyinfra.api import BaseStateCallback
-from pyinfra.api.facts import get_fact
 from pyinfra.connectors.util import remove_any_sudo_askpass_file
 from pyinfra.context import ctx_host
 
 from sparkwright import report, writer
-from sparkwright.facts import Machine
-from sparkwright.paths import script
+from sparkwright.facts import ask_quietly
 
 _WRITERS: dict[int, Writer] = {}
 Answer = Mapping[str, Any]
@@ -119,18 +116,15 @@ class Writer(BaseStateCallback):
             self._lost[host] = f"this run was silent for too long; now it is {_who(answer)}"
 
     def _call(self, host: Any, what: str, over: str = "") -> Answer:
-        spec = {"do": what, "holder": self.me, "stale_s": writer.STALE_S, "over": over}
-        argv = ["python3", "-c", script("one_writer.py"), json.dumps(spec)]
-        specs, states = json.dumps([{"kind": "run", "argv": argv}]), None
+        spec = {"kind": "lock", "do": what, "holder": self.me, "over": over}
         try:
             with ctx_host.use(host):
-                states = get_fact(
-                    self._state, host, Machine, kwargs={"specs": specs}, apply_failed_hosts=False
-                )
-            answer: Answer = json.loads(states[0]["out"])
+                states = ask_quietly(self._state, host, [{**spec, "stale_s": writer.STALE_S}])
+            answer = states[0] if states else {"error": "the machine did not answer"}
         except Exception as error:  # one machine's trouble is its own
-            said = "".join(states[0]["err"]) if states else str(error)
-            return {"held": False, "by": None, "over": None, "wrong": said.strip()[-200:]}
+            answer = {"error": str(error)}
+        if wrong := str(answer.get("error", "")):
+            return {"held": False, "by": None, "over": None, "wrong": wrong[-200:]}
         return answer
 
 

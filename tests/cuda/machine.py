@@ -13,13 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sparkwright.facts import Machine as Facts
 from sparkwright.fleet import load_fleet
 from sparkwright.fleet_pyinfra import to_pyinfra
 from sparkwright.fleet_settings import settings_defaults
 from sparkwright.jobs import Job, describe, start_commands
 from sparkwright.llama_build import plan, probes
 from sparkwright.llama_flags import Wanted, newest_nvcc
-from sparkwright.paths import PROJECT, script
+from sparkwright.paths import PROJECT
 from sparkwright.report import FINDINGS
 from sparkwright.resources import Command, State, quote, write_file
 from tasks.llama_cpp import wanted as wanted_of
@@ -81,7 +82,7 @@ def as_root(machine: Machine, command: Command) -> str:
 
 def answers(machine: Machine, build: Wanted) -> list[State]:
     """The machine's answers to the task's questions."""
-    words = quote("python3", "-c", script("probe.py"), json.dumps(probes(build)))
+    words = Facts().command(json.dumps(probes(build))).get_raw_value()
     states: list[State] = json.loads(as_root(machine, Command(words)))
     return states
 

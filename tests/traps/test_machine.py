@@ -189,7 +189,7 @@ def test_ctrl_c_leaves_only_the_unit_and_the_next_run_joins_it(site: Site) -> No
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait(timeout=8) == 130
     until(lambda: "pyinfra" not in site.on("ps -eo args | grep [s]shd: | grep notty; true")
-          and site.on("pgrep -fc ^python3.-c; true") == "0", "questions end")  # fmt: skip
+          and site.on("pgrep -fc ^python3.-I; true") == "0", "questions end")  # fmt: skip
     assert site.on(f"systemctl is-active {unit}") == "active"
     assert site.on(f"systemctl show -p InvocationID --value {unit}") == first
     assert site.changed("nap") == 1

@@ -20,8 +20,7 @@ def fakes(root: Path, *answers: list[Any]) -> Fakes:
 
 def test_a_lock_that_is_lost_in_a_race_leaves_all_machines_alone(tmp_path: Path) -> None:
     answer = {"held": False, "by": HELD, "over": None}
-    lock = ["CLOCK_BOOTTIME", {"rc": 0, "out": json.dumps(answer), "err": ""}]
-    site = fakes(tmp_path, lock)
+    site = fakes(tmp_path, ['"kind": "lock"', answer])
     run = site.pyinfra("-y")
     assert run.returncode == 1
     assert site.executed() == []
@@ -31,10 +30,10 @@ def test_a_lock_that_is_lost_in_a_race_leaves_all_machines_alone(tmp_path: Path)
 
 
 def test_a_lock_that_cannot_be_taken_is_that_machines_trouble(tmp_path: Path) -> None:
-    site = fakes(tmp_path, ["CLOCK_BOOTTIME", {"rc": 1, "out": "", "err": "no space left"}])
+    site = fakes(tmp_path, ['"kind": "lock"', {"error": "OSError: no space left"}])
     run = site.pyinfra("-y", "--json")
     assert json.loads(run.stdout)["results"]["failed_hosts"] == [ONE]
-    assert "its lock cannot be taken: no space left" in run.stderr
+    assert "its lock cannot be taken: OSError: no space left" in run.stderr
 
 
 def test_preflight_names_it_and_a_dry_run_only_mentions_it(tmp_path: Path) -> None:

@@ -99,8 +99,8 @@ def test_prune_removes_all_but_the_current(tmp_path: Path) -> None:
 
 
 def test_the_current_environment_is_looked_at_without_running_it() -> None:
-    words = ["python3", "/opt/sparkwright/lib/make_venv.py", "check", "/p/hub-client/current"]
-    assert probes("/p")[3]["argv"] == words
+    words = ["/opt/sparkwright/lib/make_venv.py", "check", "/p/hub-client/current"]
+    assert probes("/p")[3] == {"kind": "program", "argv": words}
 
 
 # --- files/opt/sparkwright/lib/make_venv.py ----------------------------------------------------

@@ -61,11 +61,23 @@ def test_without_the_word_it_would_be(program: str, tmp_path: Path) -> None:
 
 
 def test_facts_are_asked_so() -> None:
-    specs = json.dumps([{"kind": "host"}])
-    made = (Machine().command(specs), status_ask.Program().command("status.py", "{}"))
-    assert [command.get_raw_value() for command in made] == [
-        reads("probe.py", specs).get_raw_value(), reads("status.py", "{}").get_raw_value()
+    made = status_ask.Program().command("status.py", "{}")
+    assert made.get_raw_value() == reads("status.py", "{}").get_raw_value()
+
+
+@pytest.mark.parametrize("locks", [False, True])
+def test_a_converge_keeps_bytecode_once_it_holds_the_lock(locks: bool, tmp_path: Path) -> None:
+    """Then it changes the machine anyway, and the next one starts sooner."""
+    lib = tmp_path / "lib"
+    run = ["python3", str(lib / "weights.py"), "status", "-"]
+    specs = [
+        {"kind": "lock", "do": "take" if locks else "release", "holder": {"run": "x"},
+         "stale_s": 300, "folder": str(tmp_path / "run")},
+        {"kind": "program", "argv": [str(lib / "weights.py"), "status", "-"], "stdin": "{}"},
     ]  # fmt: skip
+    started = [{"kind": "run", "argv": run, "stdin": "{}"}]
+    command = Machine().command(json.dumps(specs if locks else [*specs, *started]))
+    assert bool(compiled(tmp_path, command.get_raw_value())) is locks
 
 
 def test_nobody_else_makes_such_a_command() -> None:

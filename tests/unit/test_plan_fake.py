@@ -131,6 +131,7 @@ NEW = [
     ["-printf", {"rc": 1, "out": ""}],
     ["[ ! -f", {"rc": 0, "out": ""}],
     ['"kind": "run"', {"rc": 127, "out": "", "err": "not found"}],
+    ['"kind": "program"', {"rc": 1, "out": "", "err": "No module named"}],
 ]
 
 

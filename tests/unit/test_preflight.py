@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sparkwright import preflight_seen, vllm_needs
+from sparkwright.library import probe as library_probe
 from sparkwright.preflight import BUILD_GIB, check
 from sparkwright.preflight_seen import Seen, probes, seen
 from sparkwright.unit_sections import MARKER
@@ -299,7 +300,7 @@ def test_answers_are_taken_in_the_order_of_the_questions() -> None:
     assert asked["prefix"] == {"kind": "disk", "path": "/opt/sparkwright"}
     assert asked["gpu"]["argv"][0] == "nvidia-smi"
     assert asked["held"]["argv"][2:4] == ["find", DIRECTORY]
-    assert specs[found.library["mark"]]["argv"][-1] == "/"
+    assert specs[found.library["mark"]] == library_probe(data())
     assert asked["ours"]["argv"][0] == "grep"
     assert asked["units"]["argv"][0] == "sh"
 

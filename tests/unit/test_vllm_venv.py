@@ -191,8 +191,8 @@ def test_the_wanted_environment_is_looked_at_without_running_it() -> None:
     asked = probes(WANTED)
     hexes = "[0-9a-f]" * 12
     assert asked[1] == {"kind": "listing", "pattern": f"{ROOT}/stock-{hexes}/.stamp"}
-    words = ["python3", "/opt/sparkwright/lib/make_vllm.py", "check", f"{ROOT}/{NAME}"]
-    assert asked[2]["argv"] == words
+    words = ["/opt/sparkwright/lib/make_vllm.py", "check", f"{ROOT}/{NAME}"]
+    assert asked[2] == {"kind": "program", "argv": words}
 
 
 # --- profiles -------------------------------------------------------------------------------------

@@ -7,24 +7,25 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparkwright import writer
-from sparkwright.paths import FILES
+from sparkwright.facts import Machine
 
-PROGRAM = FILES / "opt/sparkwright/lib/one_writer.py"
 ALICE, BOB = {"run": "a", "user": "alice"}, {"run": "b", "user": "bob"}
 
 
 def do(folder: Path, what: str, holder: dict[str, str], **more: Any) -> dict[str, Any]:
-    """One call of the program, as a machine runs it."""
-    spec = json.dumps({"do": what, "holder": holder, "stale_s": 300, **more})
-    argv = [sys.executable, str(PROGRAM), spec, str(folder)]
+    """One question, in a process of its own, as a machine is asked it."""
+    spec = {"do": what, "holder": holder, "stale_s": 300, "folder": str(folder), **more}
+    command = Machine().command(json.dumps([{"kind": "lock", **spec}])).get_raw_value()
+    argv = ["sh", "-c", command]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
-    found: dict[str, Any] = json.loads(done.stdout)
+    [found] = Machine().process(done.stdout.splitlines())
     return found
 
 
@@ -73,16 +74,9 @@ def test_what_is_no_record_is_no_lock(tmp_path: Path, text: str) -> None:
 
 
 def test_of_many_at_once_one_has_it(tmp_path: Path) -> None:
-    specs = [json.dumps({"do": "take", "holder": {"run": str(n)}, "stale_s": 300})
-             for n in range(12)]  # fmt: skip
-    runs = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), spec, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        for spec in specs
-    ]
-    held = [json.loads(run.communicate(timeout=60)[0])["held"] for run in runs]
-    assert held.count(True) == 1
+    with ThreadPoolExecutor(12) as pool:
+        runs = [pool.submit(do, tmp_path, "take", {"run": str(n)}) for n in range(12)]
+    assert [run.result()["held"] for run in runs].count(True) == 1
 
 
 def test_a_process_that_is_gone_is_dead_and_a_living_one_is_not() -> None:

@@ -1,8 +1,12 @@
-"""The record of an installed build's files, and what differs from it later."""
+"""The record of an installed build's files, and what differs from it later.
+
+build_check.py ROOT     print a line of JSON for each build below a directory: is it as installed?
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 RECORD, FACTS = ".files.json", ".introspect.json"
@@ -47,3 +51,14 @@ def unread(place: Path) -> list[str]:
     except (OSError, ValueError):
         whole = False
     return [] if whole else [str(place / FACTS)]
+
+
+def main(argv: list[str]) -> int:
+    """Look at every build."""
+    for stamp in sorted(Path(argv[0]).glob("*/.stamp")):
+        check(str(stamp.parent))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

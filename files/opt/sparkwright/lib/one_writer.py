@@ -1,12 +1,12 @@
 """Lets one converge at a time change this machine: takes, renews and releases its lock.
 
-Runs as `python3 -c <this text> <JSON>`, for the first converge finds nothing of ours here. The lock
-is a record in /run, so a reboot ends it. Everything happens under a flock on its directory.
+talk.py brings it as text, for the first converge finds nothing of ours here. The lock is a record
+in /run, so a reboot ends it. Everything happens under a flock on its directory.
 
     {"do": "take", "holder": {"run": "5f…", …}, "stale_s": 300, "over": ""}
     {"do": "renew", "holder": …} or {"do": "release", "holder": …}
 
-prints {"held": …, "by": the other's record or null, "over": the record that was replaced or null}.
+gives {"held": …, "by": the other's record or null, "over": the record that was replaced or null}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -67,14 +66,13 @@ def act(spec: Record, path: Path) -> Record:
     return {"held": True, "by": None, "over": None if mine else have}
 
 
-def main(argv: list[str]) -> None:
-    """Do one thing and print what came of it."""
-    folder = Path(argv[2] if len(argv) > 2 else RUN)
+def answer(spec: Record) -> Record:
+    """Do one thing and say what came of it. Raises OSError."""
+    folder = Path(spec.get("folder", RUN))
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    print(json.dumps(act(json.loads(argv[1]), folder / "lock")))
-
-
-if __name__ == "__main__":
-    main(sys.argv)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return act(spec, folder / "lock")
+    finally:
+        os.close(held)

@@ -1,7 +1,7 @@
 """Answers questions about this machine: a JSON list of specs in, a JSON list of states out.
 
-Runs as `python3 -c <this text> <specs>` over SSH, so one round trip serves a whole task and
-nothing needs to be installed before the first question. Standard library only, changes nothing.
+Runs as `python3 -c <this text> <specs>` over SSH, so nothing needs to be installed before the first
+question; talk.py asks it many times. Standard library only, changes nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def run(spec: Spec) -> State:
     try:
         done = subprocess.run(
             spec["argv"],
-            input=spec.get("stdin"),
+            input=spec.get("stdin", ""),  # never ours: the next questions are in it
             capture_output=True,
             text=True,
             timeout=600,

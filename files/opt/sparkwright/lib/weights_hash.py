@@ -11,7 +11,6 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +90,8 @@ def hash_many(works: Iterable[Work], report: Report | None = None) -> dict[Path,
 
     Raises OSError of the first file that cannot be read.
     """
+    from concurrent.futures import ThreadPoolExecutor  # here: a look at stamps hashes nothing
+
     ordered = sorted(works, key=lambda work: -work.path.stat().st_size)
     stop = threading.Event()
     with ThreadPoolExecutor(THREADS) as pool:
