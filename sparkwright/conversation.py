@@ -25,14 +25,16 @@ class Conversation:
     """A probe that waits on a machine.
 
     + options: how it was started (sudo and so on)
+    + words, first: the command that starts it, and the first line of its input
     """
 
-    def __init__(self, client: Any, options: Mapping[str, Any], words: str) -> None:
+    def __init__(self, client: Any, options: Mapping[str, Any], words: str, first: str) -> None:
         self.client, self.options = client, options
         self.mute = True  # until it has said something
         self.over = self._busy = False
         try:
             self._in, self._out, _ = client.exec_command(words)
+            self._in.write(first + "\n")
         except (SSHException, OSError, EOFError):
             self.over = True
 
@@ -53,11 +55,13 @@ class Conversation:
         return states
 
 
-def answers(host: Any, command: StringCommand, specs: Sequence[Spec]) -> list[State] | None:
+def answers(
+    host: Any, command: StringCommand, first: str, specs: Sequence[Spec]
+) -> list[State] | None:
     """
     Answers of the probe that stays on a machine; None when it has none to give.
 
-    + command: starts the probe
+    + command, first: what starts the probe, and the first line that it wants
     """
     connector = getattr(host, "connector", None)
     if not isinstance(connector, SSHConnector) or connector.client is None:
@@ -71,7 +75,7 @@ def answers(host: Any, command: StringCommand, specs: Sequence[Spec]) -> list[St
         if found and found.over and found.mute:  # it never said a word: it will not now
             return None
         words = make_unix_command_for_host(host.state, host, command, **options).get_raw_value()
-        found = host.connector_data[KEY] = Conversation(client, options, words)
+        found = host.connector_data[KEY] = Conversation(client, options, words, first)
     return found.ask(specs)
 
 

@@ -22,7 +22,7 @@ PROGRAMS = ("probe", "one_writer", "talk")
 PYTHON = ("python3", "-I", "-S", "-B", "-c")
 BEGIN = (
     "import json, sys, types\n"
-    "for name, text in json.loads(sys.argv[1]).items():\n"
+    "for name, text in json.loads(sys.argv[1] if sys.argv[1:] else input()).items():\n"
     "    sys.modules[name] = module = types.ModuleType(name)\n"
     "    exec(text, module.__dict__)\n"
     "module.main(sys.argv[2:])"
@@ -30,13 +30,19 @@ BEGIN = (
 
 
 @functools.cache
-def _programs() -> str:
+def programs() -> str:
+    """Their texts, as `talk` wants them: one line."""
     return json.dumps({name: script(f"{name}.py") for name in PROGRAMS})
 
 
-def talk(*specs: str) -> StringCommand:
-    """The command that answers one list of questions, or without one those of its input."""
-    return StringCommand(*PYTHON, *map(QuoteString, (BEGIN, _programs(), *specs)))
+def talk(*words: str) -> StringCommand:
+    """
+    The command that answers questions.
+
+    + words: `programs()` and a list of questions; without them both are read from its input, where
+      no list of processes and no log of sudo's shows them
+    """
+    return StringCommand(*PYTHON, *map(QuoteString, (BEGIN, *words)))
 
 
 def reads(program: str, *words: str) -> StringCommand:
@@ -60,7 +66,7 @@ class Machine(FactBase[list[State]]):
     """
 
     def command(self, specs: str) -> StringCommand:
-        return talk(specs)
+        return talk(programs(), specs)
 
     def process(self, output: list[str]) -> list[State]:
         states: list[State] = json.loads("\n".join(output))
@@ -90,7 +96,7 @@ def _said(host: Any, specs: Sequence[Spec]) -> list[State] | None:
 
 def converse(host: Any, specs: Sequence[Spec]) -> list[State] | None:
     """Answers without a command of their own, if they can be had so."""
-    return conversation.answers(host, talk(), specs)
+    return conversation.answers(host, talk(), programs(), specs)
 
 
 def ask_quietly(state: Any, host: Any, specs: Sequence[Spec]) -> list[State] | None:

@@ -13,7 +13,7 @@ from pyinfra.api import StringCommand
 from sparkwright import conversation
 from sparkwright.conversation import answers
 
-COMMAND = StringCommand("probe")
+COMMAND, FIRST = StringCommand("probe"), '{"probe": "its text"}'
 
 
 class Client:
@@ -61,14 +61,15 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def ask(host: Any, *lines: str) -> Any:
     host.connector.client.lines += lines
-    return answers(host, COMMAND, [{"kind": "host"}])
+    return answers(host, COMMAND, FIRST, [{"kind": "host"}])
 
 
 def test_one_start_serves_many_questions(host: Any) -> None:
     assert [ask(host, "[1]\n"), ask(host, "[2]\n")] == [[1], [2]]
     client = host.connector.client
     assert client.started == ["probe"]
-    assert [json.loads(text) for text in client.asked] == [[{"kind": "host"}]] * 2
+    assert client.asked[0] == FIRST + "\n"
+    assert [json.loads(text) for text in client.asked[1:]] == [[{"kind": "host"}]] * 2
 
 
 @pytest.mark.parametrize("line", ["", "Welcome!\n", "lost"])
@@ -94,7 +95,7 @@ def test_a_second_question_at_the_same_time_is_not_mixed_with_the_first(
     inner: list[Any] = []
 
     def readline(self: Client) -> str:
-        inner.append(answers(host, COMMAND, []))
+        inner.append(answers(host, COMMAND, FIRST, []))
         return "[1]\n"
 
     monkeypatch.setattr(Client, "_readline", readline)
@@ -130,4 +131,4 @@ def test_a_refused_channel_is_no_answer(host: Any, monkeypatch: pytest.MonkeyPat
 
 def test_other_connectors_are_asked_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     host = SimpleNamespace(connector=SimpleNamespace(client=Client("[1]\n")), connector_data={})
-    assert answers(host, COMMAND, []) is None
+    assert answers(host, COMMAND, FIRST, []) is None

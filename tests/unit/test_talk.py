@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparkwright.facts import Machine, talk
+from sparkwright.facts import Machine, programs, talk
 
 Spec = Mapping[str, Any]
 ECHO = """
@@ -40,6 +40,8 @@ class Stays:
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
+        assert self.process.stdin
+        self.process.stdin.write(programs() + "\n")
 
     def ask(self, *specs: Spec) -> list[dict[str, Any]]:
         """Answers to one line."""
@@ -73,6 +75,14 @@ def test_each_line_is_answered_from_the_machine_as_it_is_then(stays: Stays, tmp_
     (tmp_path / "file").write_text("now")
     assert stays.ask(spec, spec)[1]["text"] == "now"
     assert stays.ask() == []
+
+
+def test_no_list_of_processes_shows_more_than_its_start(stays: Stays) -> None:
+    stays.ask()
+    shown = subprocess.run(["ps", "-o", "args=", "-p", str(stays.process.pid)],
+                           capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert "python3" in shown
+    assert len(shown) < 400
 
 
 def test_a_command_does_not_read_the_next_question(stays: Stays) -> None:
