@@ -35,15 +35,15 @@ def _follow(host: Any, name: str, item: Planned) -> bool:
     began = said = time.monotonic()
     while True:
         unit, read = ask(host, [{"kind": "unit", "name": name}, read_probe(name)])
-        now = unit.get("ActiveState")
-        waited = time.monotonic() - began
-        if now == "active":
+        now, waited = unit.get("ActiveState"), time.monotonic() - began
+        # With a job systemd is not through: the old process may still run, or be gone already.
+        ended = not unit.get("Job")
+        if ended and now == "active":
             report.record("started", host, name)
             logger.info(f"{host.print_prefix}{name}: serves after {waited:.0f} s")
             return True
-        if now not in ("activating", "deactivating", "reloading") or (
-            unit.get("SubState") == "auto-restart"
-        ):
+        under_way = now in ("activating", "deactivating", "reloading")
+        if ended and (not under_way or unit.get("SubState") == "auto-restart"):
             explain(host, name, f"is {now} ({unit.get('Result')})")
             return False
         if time.monotonic() - said >= SAY_EVERY_S:

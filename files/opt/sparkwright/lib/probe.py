@@ -125,7 +125,7 @@ def sysctl(spec: Spec) -> State:
 
 UNIT_KEYS = (
     "LoadState ActiveState SubState Result MainPID NeedDaemonReload FragmentPath DropInPaths"
-    " UnitFileState InvocationID ActiveEnterTimestamp NRestarts ExecMainStatus"
+    " UnitFileState InvocationID ActiveEnterTimestamp NRestarts ExecMainStatus Job"
 )
 
 
