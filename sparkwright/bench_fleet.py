@@ -145,7 +145,7 @@ def _subject(served: Served, told: Mapping[str, Any], options: argparse.Namespac
         context=recipe.context,
         build=served.row.build,
         digest=served.row.digest,
-        notes=(f"no roof: {why}",) if why else (),
+        notes=(*((f"no roof: {why}",) if why else ()), *bench_model.unproved(served.row)),
     )
 
 

@@ -10,6 +10,7 @@ from sparkwright import bench_benchy, bench_tokenizer, model_shape_gguf
 from sparkwright.errors import SparkwrightError
 from sparkwright.model_shape import from_config
 from sparkwright.model_shape_files import Model, of_gguf_headers, of_safetensors_header
+from sparkwright.status_rows import Row
 
 
 def model(said: Mapping[str, Any], where: str) -> tuple[Model | None, str]:
@@ -47,3 +48,11 @@ def tokenizer(said: Mapping[str, Any], given: Path | None) -> str | None:
         return str(said["tokenizer"])
     made = (bench_tokenizer.of_metadata(part["metadata"]) for part in said.get("gguf", ()))
     return next((text for text in made if text), None)
+
+
+def unproved(row: Row) -> tuple[str, ...]:
+    """A note for a model that may answer wrongly: its speed is not that of a sound one."""
+    if row.accepted:
+        return ()
+    look = f"`sparkwright verify --limit {row.machine}`"
+    return (f"it has not answered its question since its start: {look} says whether it can",)

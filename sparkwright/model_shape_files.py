@@ -22,6 +22,7 @@ from sparkwright.selection import select
 
 KNOWN = Path(__file__).resolve().parent / "data/model-configs.json"
 WEIGHTS = (".safetensors", ".gguf")
+SHORT = "is shorter than its own header says; fetch it again"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def of_directory(directory: Path) -> Model:
         shape = from_config(json.loads(config.read_text()), str(config))
     except ValueError as error:
         raise SparkwrightError(f"{config}: is no JSON ({error})") from None
-    tensors = tuple(tensor for path in files for tensor in safetensors(path))
+    tensors = tuple(tensor for path in _all(files) for tensor in safetensors(path))
     return Model(shape, sum(t.bytes for t in tensors), False, (str(directory),), tensors)
 
 
@@ -87,7 +88,27 @@ def of_file(path: Path) -> Model:
 
 
 def _of_gguf(files: list[Path], where: str) -> Model:
-    return of_gguf_headers([model_shape_gguf.read(path) for path in files], where)
+    read = [(path, *model_shape_gguf.read(path)) for path in _all(files)]
+    return of_gguf_headers([(said, _held(path, some)) for path, said, some in read], where)
+
+
+def _all(files: list[Path]) -> list[Path]:
+    """The files. Raises SparkwrightError when one is a shard, and another of its model is absent:
+    what is not there would take no memory."""
+    names = {path.name for path in files}
+    for path in files:
+        if hit := re.fullmatch(r"(.+)-\d{5}-of-(\d{5})(\.\w+)", path.name):
+            every = [f"{hit[1]}-{n:05}-of-{hit[2]}{hit[3]}" for n in range(1, int(hit[2]) + 1)]
+            if missing := [name for name in every if name not in names]:
+                raise SparkwrightError(f"{path.parent / missing[0]}: is missing; fetch it again")
+    return files
+
+
+def _held(path: Path, tensors: list[Tensor]) -> list[Tensor]:
+    """The tensors of a file. Raises SparkwrightError when it is too short to hold them."""
+    if sum(tensor.bytes for tensor in tensors) > path.stat().st_size:
+        raise SparkwrightError(f"{path}: {SHORT}")
+    return tensors
 
 
 def of_gguf_headers(read: Sequence[tuple[Mapping[str, Any], list[Tensor]]], where: str) -> Model:
@@ -109,7 +130,10 @@ def safetensors(path: Path) -> list[Tensor]:
             header = json.loads(file.read(length))
     except (struct.error, ValueError):
         raise SparkwrightError(f"{path}: has no header of safetensors; repair it") from None
-    return of_safetensors_header(header)
+    tensors = of_safetensors_header(header)
+    if 8 + length + sum(tensor.bytes for tensor in tensors) > path.stat().st_size:
+        raise SparkwrightError(f"{path}: {SHORT}")
+    return tensors
 
 
 def of_safetensors_header(header: Mapping[str, Any]) -> list[Tensor]:

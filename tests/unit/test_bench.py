@@ -11,13 +11,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sparkwright import bench_roof, bench_runs, bench_store, bench_svg, bench_text
+from sparkwright import bench_roof, bench_runs, bench_store, bench_svg, bench_text, model_shape_gguf
 from sparkwright.bench_drive import Asked, target_of
 from sparkwright.bench_runs import Depth, Level, Run
 from sparkwright.cli import main
 from sparkwright.errors import SparkwrightError
 from sparkwright.model_shape import from_config
-from sparkwright.model_shape_files import Model, known, of_file
+from sparkwright.model_shape_files import Model, known, of_gguf_headers
 from sparkwright.paths import PROJECT
 from sparkwright.roofline import read_per_token, roof
 from sparkwright.roofline_tensors import Formats, tensors
@@ -289,7 +289,8 @@ def test_llama_bench_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_the_generated_model_reads_as_much_as_gpt_oss_120b(tmp_path: Path) -> None:
     """3.59 GB a token and 76 tok/s on a Spark: only the header is written here."""
     (tmp_path / "full.gguf").write_bytes(header(Shape()))
-    model = of_file(tmp_path / "full.gguf")
+    said = model_shape_gguf.read(tmp_path / "full.gguf")
+    model = of_gguf_headers([said], "full.gguf")
     read = read_per_token(model.tensors, model.shape)
     assert read == pytest.approx(3.594e9, rel=1e-3)
     assert roof(read, model.shape).rate == pytest.approx(76, abs=0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import struct
 import subprocess
@@ -50,6 +51,14 @@ def test_why_none_is_chosen(name: str, states: list[str], said: str) -> None:
     rows = machines(*(row(f"spark-{n}", state) for n, state in enumerate(states, 1)))
     with pytest.raises(SparkwrightError, match=said):
         bench_fleet.chosen(name, rows)
+
+
+def test_a_model_that_did_not_answer_its_question_is_named() -> None:
+    asked = dataclasses.replace(row("spark-1", "running"), accepted=True)
+    assert bench_model.unproved(asked) == ()
+    for accepted in (None, False):
+        (note,) = bench_model.unproved(dataclasses.replace(asked, accepted=accepted))
+        assert "`sparkwright verify --limit spark-1`" in note
 
 
 def test_machines_that_compute_together_read_together() -> None:

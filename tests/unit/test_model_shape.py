@@ -102,6 +102,20 @@ def test_a_gguf_in_shards_is_read_like_the_model_it_is(tmp_path: Path) -> None:
     assert 0.9 * disk < model.bytes < disk
 
 
+def test_a_shard_that_is_missing_or_short_is_named(tmp_path: Path) -> None:
+    """What is not there would take no memory, and the model would fit."""
+    write_gpt_oss(tmp_path / "tiny.gguf", "template")
+    shard = sorted(tmp_path.iterdir())[1]
+    data = shard.read_bytes()
+    for size, why in ((100, "ends inside of its header"), (5000, "shorter than its own header")):
+        shard.write_bytes(data[:size])
+        with pytest.raises(SparkwrightError, match=rf"{shard.name}: .*{why}.*; fetch it again"):
+            of_directory(tmp_path)
+    shard.unlink()
+    with pytest.raises(SparkwrightError, match=rf"{shard.name}: is missing; fetch it again"):
+        of_directory(tmp_path)
+
+
 def test_a_plain_gguf(tmp_path: Path) -> None:
     write_llama(tmp_path / "tiny.gguf")
     found = of_directory(tmp_path).shape
@@ -140,6 +154,12 @@ def test_headers_of_safetensors(tmp_path: Path) -> None:
     assert [(t.name, t.bytes, t.rows) for t in safetensors(path)] == [("a", 16, 2)]
     (tmp_path / "config.json").write_text(json.dumps(BASE))
     assert of_directory(tmp_path).bytes == 16
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(SparkwrightError, match=r"model\.safetensors: is shorter"):
+        of_directory(tmp_path)
+    path.rename(tmp_path / "model-00002-of-00002.safetensors")
+    with pytest.raises(SparkwrightError, match=r"model-00001-of-00002\.safetensors: is missing"):
+        of_directory(tmp_path)
 
 
 @pytest.mark.parametrize("text", [b"", struct.pack("<Q", 2**60), struct.pack("<Q", 2) + b"no"])
