@@ -42,7 +42,7 @@ lint: ## ruff, ruff format --check, mypy --strict, shellcheck
 	shellcheck $(SCRIPTS)
 
 # What `make test-fleet` and `make test-operate` run by themselves, on machines of their own.
-OWN := tests/fleet tests/operate/test_bench.py tests/operate/test_weights.py
+OWN := tests/fleet $(addprefix tests/operate/test_,bench.py broken.py weights.py)
 TESTS := $(PYTHON) -m pytest tests $(OWN:%=--ignore=%)
 unit: ## the tests that boot no machine, on all cores, a file on one
 	$(TESTS) -m "not lab" -n auto --dist loadfile </dev/null

@@ -32,7 +32,8 @@ UNIT = {
     "verify": ("verify",),
 }  # fmt: skip
 # Which words a file of lab tests stands behind; any other counts for status.
-LAB = {"test_fleet.py": ("status", "verify", "doctor"), "test_bench.py": ("bench",)}
+LAB = {"test_fleet.py": ("status", "verify", "doctor"), "test_bench.py": ("bench",),
+       "test_broken.py": ("status", "verify", "bench", "fit")}  # fmt: skip
 ORDER = ("status", "verify", "bench", "fit", "doctor")
 GPT, LLAMA = "tiny-gpt-oss-llamacpp", "tiny-llama-llamacpp"
 WORD = {True: "ok", False: "FAILED"}
