@@ -20,11 +20,12 @@ STRANGER = (
     "systemd-run --quiet --unit=fake-stranger.service --collect "
     "python3 -m http.server --bind 127.0.0.1 8080\nsleep 1\n"
 )
-# fake_clock: the lab's machines share one clock, so the machine's python is told another time.
-CLOCK = "/etc/python3.11/sitecustomize.py"
+# fake_clock: the lab's machines share one clock, so the machine's python is told another time, in a
+# module that every probe imports (a sitecustomize.py would not reach a `python3 -I -S`).
+CLOCK, KEPT = "/usr/lib/python3.11/json/__init__.py", "/run/json-as-it-was"
 FAKE_CLOCK = (
-    f"cp -p {CLOCK} /run/sitecustomize 2>/dev/null || touch /run/sitecustomize\n"
-    f"printf 'import time\\n_real = time.time\\ntime.time = lambda: _real() + 3600\\n' >{CLOCK}\n"
+    f"cp -p {CLOCK} {KEPT}\n"
+    f"printf 'import time\\n_real = time.time\\ntime.time = lambda: _real() + 3600\\n' >>{CLOCK}\n"
 )
 
 
@@ -89,7 +90,7 @@ ROWS = (
     Row(
         "clock an hour ahead",
         FAKE_CLOCK, ("*: clock: * s ahead of the laptop, at most 60 s is accepted; *",),
-        way="refused", undo=f"[ ! -e /run/sitecustomize ] || mv /run/sitecustomize {CLOCK}",
+        way="refused", undo=f"[ ! -e {KEPT} ] || mv {KEPT} {CLOCK}",
     ),
     Row(
         "machine rebooted", "", (ASKED, ASKED_OTHER), (), (UNIT, OTHER), act=reboot,
