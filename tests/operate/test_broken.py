@@ -223,13 +223,15 @@ def test_a_port_that_a_stranger_took(site: Site, tmp_path: Path) -> None:
 def full(site: Site) -> Iterator[None]:
     """Two real file systems without a byte left: the unit's cache, and /tmp."""
     start = f"head -c 200000 /dev/zero >{CACHE}/fill"
-    site.root(f"mount -t tmpfs -o size=64k,mode=1777 full {CACHE}; "
-              "mount -t tmpfs -o size=64k,mode=1777 full /tmp; "
-              f"for place in {CACHE} /tmp; do head -c 100000 /dev/zero >$place/all; done; "
-              f"mkdir -p $(dirname {DROPIN}); printf \"[Service]\\nExecStartPre=/bin/sh -c "
-              f"\\\"{start}\\\"\\n\" >{DROPIN}; systemctl daemon-reload; "
-              f"systemctl reset-failed {UNIT}; systemctl restart --no-block {UNIT}; "
-              f"until journalctl -u {UNIT} -n 40 | grep -q \"No space\"; do sleep 0.1; done")  # fmt: skip
+    site.root(
+        f"mount -t tmpfs -o size=64k,mode=1777 full {CACHE}; "
+        "mount -t tmpfs -o size=64k,mode=1777 full /tmp; "
+        f"for place in {CACHE} /tmp; do head -c 100000 /dev/zero >$place/all; done; "
+        f'mkdir -p $(dirname {DROPIN}); printf "[Service]\\nExecStartPre=/bin/sh -c '
+        f'\\"{start}\\"\\n" >{DROPIN}; systemctl daemon-reload; '
+        f"systemctl reset-failed {UNIT}; systemctl restart --no-block {UNIT}; "
+        f'until journalctl -u {UNIT} -n 40 | grep -q "No space"; do sleep 0.1; done'
+    )
     try:
         yield
     finally:
