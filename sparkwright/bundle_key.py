@@ -14,6 +14,7 @@ from typing import Final
 import pysequoia
 
 from sparkwright.errors import Problem, SparkwrightError
+from sparkwright.openpgp import sequoia
 
 NAME: Final = "bundle-key.asc"
 USER: Final = "sparkwright bundle <bundle@localhost>"
@@ -87,6 +88,6 @@ def signed_text(signed: bytes, public: bytes) -> str:
 def fingerprint_of(public: bytes) -> str:
     """40 upper-case hex digits. Raises ValueError."""
     try:
-        return str(pysequoia.Cert.from_bytes(public).fingerprint.upper())
+        return str(sequoia().Cert.from_bytes(public).fingerprint.upper())
     except Exception as error:  # as above
         raise ValueError(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -78,7 +79,16 @@ def run(
         rc = run.wait()
         found = [json.loads(line) for line in notes.read_text().splitlines()]
         result = _object(out.read_text())
-    return Outcome(rc, result, found, log)
+    return Outcome(rc, result, [*found, *_killed(rc)], log)
+
+
+def _killed(rc: int) -> list[dict[str, str]]:
+    """A pyinfra that a signal ended has said nothing of its own about it."""
+    if rc >= 0:
+        return []
+    hint = "run it again with PYTHONFAULTHANDLER=1 in the environment, which shows where"
+    what = f"pyinfra: was ended by {signal.Signals(-rc).name}; {hint}"
+    return [{"kind": "problem", "host": "fleet", "what": what}]
 
 
 def _end(run: subprocess.Popen[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkwright.errors import Problem, SparkwrightError
+from sparkwright.openpgp import sequoia
 from sparkwright.resources import File
 from sparkwright.sources import APT_FILE, Source, source_of
 
@@ -56,10 +57,8 @@ def armoured(path: Path) -> str:
 
     A key that has expired too: no machine's apt takes its signatures (gpgv, EXPKEYSIG).
     """
-    import pysequoia  # only now: without an air gap nobody waits for it
-
     try:
-        cert = pysequoia.Cert.from_bytes(path.read_bytes())
+        cert = sequoia().Cert.from_bytes(path.read_bytes())
         if cert.expiration and cert.expiration <= datetime.now(UTC):
             hint = "move it away where the bundle is made, and fill the bundle again"
             what = f"the key expired {cert.expiration:%Y-%m-%d}"

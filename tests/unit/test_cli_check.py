@@ -227,3 +227,16 @@ def test_a_broken_inventory_is_an_error(tmp_path: Path, capsys: pytest.CaptureFi
     path.write_text("raise SystemExit('sparks.yaml: sparks: is empty')\n")
     assert cli.main(["check", "--inventory", str(path)]) == 2
     assert "sparks.yaml: sparks: is empty" in capsys.readouterr().err
+
+
+def test_a_pyinfra_that_a_signal_ended_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing of its own then, and neither did we."""
+    program = tmp_path / "pyinfra"
+    program.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(pyinfra_run.sys, "executable", str(tmp_path / "python"))
+    outcome = pyinfra_run.run([], quiet=True)
+    shown = cli_check.lines(outcome, cli_check.verdict(outcome))
+    assert shown[0].startswith("pyinfra: was ended by SIGSEGV; ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,6 +115,18 @@ def test_a_mirror_wants_the_fleets_key(tmp_path: Path) -> None:
     (tmp_path / "k.asc").write_text("no key")
     with pytest.raises(SparkwrightError, match=r"k\.asc: is no key"):
         apt_files(settings)
+
+
+def test_no_backtrace_is_kept_of_a_key_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its library would walk up a greenlet's stack, which ended a converge with SIGSEGV."""
+    monkeypatch.setenv("RUST_BACKTRACE", "1")
+    monkeypatch.delenv("RUST_LIB_BACKTRACE", raising=False)
+    key = tmp_path / "k.asc"
+    key.write_text(str(pysequoia.Tsk.generate("x")))
+    assert "BEGIN PGP" in armoured(key)
+    assert os.environ["RUST_LIB_BACKTRACE"] == "0"
 
 
 def test_an_expired_key_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
