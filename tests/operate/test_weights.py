@@ -48,6 +48,11 @@ class Site:
         jsonschema.validate(found, SCHEMA)
         return done.returncode, {m["name"]: m["snapshots"] for m in found["machines"]}
 
+    def fates(self, *words: str) -> tuple[int, dict[str, str]]:
+        """Exit status of a prune, and what it says of each directory of the first machine."""
+        code, found = self.weights("prune", *words)
+        return code, {row["directory"]: row["prune"] for row in found["spark-1"]}
+
     def place(self, pattern: str) -> str:
         """The only path on the first machine that matches."""
         (found,) = self.one.ssh(f"sudo find {ROOT} -path '{pattern}'").stdout.split()
@@ -180,7 +185,7 @@ def test_a_shard_that_is_gone_is_repaired_too(site: Site) -> None:
 
 def plant(site: Site, name: str, days: int) -> str:
     """A finished snapshot of another model, as an earlier fleet left it, read so long ago."""
-    own = site.place("*/MANIFEST.json").rsplit("/", 1)[0]
+    own = site.place("*/tiny-gpt-oss-GGUF/*/MANIFEST.json").rsplit("/", 1)[0]
     place = f"{ROOT}/old/{name}/{name * 12}"
     site.one.ssh(
         f"sudo mkdir -p {place} && sudo cp -a {own}/. {place} && sudo rm {place}/.sparkwright-stat"
@@ -191,10 +196,11 @@ def plant(site: Site, name: str, days: int) -> str:
 
 def test_prune_shows_first_and_leaves_what_is_claimed(site: Site) -> None:
     old, new = plant(site, "a", 40), plant(site, "b", 3)
-    code, found = site.weights("prune")
-    chosen = [row["directory"] for row in found["spark-1"] if row["prune"] == "chosen"]
-    assert (code, chosen) == (1, [old, new])
-    assert site.weights("prune", "--unused-days", "30")[1]["spark-1"][-2]["prune"] == "chosen"
+    code, fates = site.fates()
+    assert (code, fates[old], fates[new]) == (1, "chosen", "chosen")
+    assert sorted(fates.values()) == ["", "chosen", "chosen"]
+    _, fates = site.fates("--unused-days", "30")
+    assert (fates[old], fates[new]) == ("chosen", "")
     pinned = ("--data", 'weights_pinned=["old/b"]')
     done = support.sparkwright(site.fleet, "weights", "prune", *pinned)
     assert f"spark-1: {old}: would remove" in done.stdout
@@ -209,17 +215,17 @@ def test_prune_removes_and_refuses_what_is_used(site: Site) -> None:
     site.one.ssh("sudo mkdir -p /root/keep && sudo touch /root/keep/file && "
                  f"sudo ln -s /root/keep {old}/out && sudo ln -s /root/keep {ROOT}/linked && "
                  f"sudo systemd-run -q --unit=reader tail -f {new}/MANIFEST.json")  # fmt: skip
-    code, found = site.weights("prune", "--apply")
-    states = {row["directory"]: row["prune"] for row in found["spark-1"]}
-    assert (code, states[old], states[new]) == (0, "removed", "")
+    code, fates = site.fates("--apply")
+    assert (code, fates[old], fates[new]) == (0, "removed", "")
     assert site.one.ssh(f"sudo ls {old}", check=False).returncode != 0
     assert site.one.ssh("sudo ls /root/keep").stdout.split() == ["file"]
     site.one.ssh("sudo systemctl stop reader; sudo sh -c "
                  f"'echo \"# {new}\" >/etc/systemd/system/mine.service'")  # fmt: skip
-    assert site.weights("prune", "--apply")[1]["spark-1"][-1]["prune"] == ""
+    assert site.fates("--apply")[1][new] == ""
     site.one.ssh("sudo rm /etc/systemd/system/mine.service")
-    code, found = site.weights("prune", "--apply")
-    assert [row["prune"] for row in found["spark-1"]] == ["", "removed"]
+    fates = site.fates("--apply")[1]
+    assert fates.pop(new) == "removed"
+    assert list(fates.values()) == [""]
     site.one.ssh(f"sudo rm {ROOT}/linked")
     assert site.one.ssh("sudo ls /root/keep").stdout.split() == ["file"]
     assert site.weights()[0] == 0
@@ -382,8 +388,10 @@ def test_the_timer_is_what_systemd_takes(site: Site) -> None:
         place = f"/etc/systemd/user/{path.name}"
         site.one.ssh(f"sudo tee {place} >/dev/null", input=path.read_text())
     done = site.one.ssh(
-        "sudo systemd-analyze --user verify /etc/systemd/user/sparkwright-drift.timer "
-        "/etc/systemd/user/sparkwright-drift.service", check=False,
+        # As in a session, which sudo has not.
+        "sudo env XDG_RUNTIME_DIR=/run systemd-analyze --user verify "
+        "/etc/systemd/user/sparkwright-drift.timer /etc/systemd/user/sparkwright-drift.service",
+        check=False,
     )  # fmt: skip
     site.one.ssh("sudo rm -r /etc/systemd/user/sparkwright-drift.* /root/sparkwright")
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
