@@ -44,6 +44,7 @@ def cable(site: Site, run: Converge) -> str:
         code = run.end(NOTICE_S)
     finally:
         site.machine.link_up()
+    site.machine.wait_ready()  # whoever puts a cable back waits until its light is on
     return _noticed(site, run, code)
 
 
