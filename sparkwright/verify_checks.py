@@ -151,12 +151,12 @@ def _of_row(row: Row) -> list[Check]:
 
 
 def _check(row: Row, name: str, told: Mapping[str, Any]) -> Check:
-    wrong = told.get("wrong", [])
+    wrong, why = told.get("wrong", []), told.get("unknown")
     look = f"sparkwright logs {row.recipe} --limit {row.machine} --causes"
     if name == "weights":
         look = f"sparkwright check --limit {row.machine} --data verify=deep"
-    seen = "; ".join(wrong) or told["seen"]
-    return _made(row.machine, row.recipe, name, not wrong, seen, WANTED[name], look)
+    seen, ok = "; ".join(wrong) or why or told["seen"], None if why and not wrong else not wrong
+    return _made(row.machine, row.recipe, name, ok, seen, WANTED[name], look)
 
 
 def across(machines: Sequence[MachineRow], answers: Sequence[Answer] = ()) -> list[Check]:

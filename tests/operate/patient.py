@@ -105,8 +105,9 @@ class Patient:
         self.root("journalctl --sync")
 
     def forget(self) -> None:
-        """Drop the journal."""
+        """Drop the journal; the unit starts anew, for what its start said is gone as well."""
         self.root("journalctl --rotate; sleep 1; journalctl -q --vacuum-time=1s")
+        self.well()
 
     def cut(self) -> None:
         """Cut the power, and boot again."""

@@ -115,6 +115,26 @@ def processes(machine: Machine) -> dict[str, support.Process]:
     return support.processes([machine])
 
 
+# --- the journal has dropped the start, as it does when it is full ---
+
+
+def test_a_journal_without_the_start(site: Site) -> None:
+    """What was proved at this start still counts; of another start nobody knows."""
+    drop = "journalctl --rotate; sleep 1; journalctl -q --vacuum-time=1s"
+    assert site.checks(*ONE)[0] == 0
+    site.root(drop)
+    code, checks = site.checks(*ONE)
+    assert (code, checks["log"]["ok"]) == (0, True)
+    assert "when this start was accepted" in checks["log"]["seen"]
+    site.root(f"systemctl restart {UNIT}; {drop}")
+    code, checks = site.checks(*ONE)
+    assert (code, checks["log"]["ok"], checks["question"]["ok"]) == (2, None, True)
+    assert "the journal has dropped this start" in checks["log"]["seen"]
+    site.well()
+    code, checks = site.checks(*ONE)
+    assert (code, checks["log"]["ok"]) == (0, True)
+
+
 # --- a wrong answer ---
 
 

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from sparkwright import fabric_bandwidth, fabric_verify, verify_text
 from sparkwright.cli import COMMANDS, main
-from sparkwright.paths import PROJECT
+from sparkwright.paths import FILES, PROJECT
 from sparkwright.status_ask import Answer
 from sparkwright.verify_checks import ANCHORS, DOCS, WANTED, Check, across, checks, code, fabric
 from tests.unit.machine_case import program
@@ -194,6 +195,41 @@ def test_the_page_needs_nothing_else_and_escapes_what_a_model_says() -> None:
 
 
 # --- the program ---
+
+
+LINE, NOT = "using device CUDA0", "using device CPU"
+
+
+@pytest.mark.parametrize(
+    ("log", "begins", "record", "ok", "seen"),
+    [
+        (LINE, True, "", True, "device CUDA0"),
+        # A journal is bounded: the start of a server that runs for weeks is dropped.
+        ("GET /health", False, '{"invocation": "a", "asked": "x"}', True, "when this start was"),
+        ("GET /health", False, '{"invocation": "b", "asked": "x"}', None, "restart the unit, then"),
+        ("GET /health", False, '{"invocation": "a", "asked": "y"}', None, "restart the unit, then"),
+        ("GET /health", False, "", None, "restart the unit, then converge"),
+        ("GET /health", True, '{"invocation": "a", "asked": "x"}', False, "no line like"),
+        (NOT, False, '{"invocation": "a", "asked": "x"}', False, f"the journal says '{NOT}'"),
+    ],
+)  # fmt: skip
+def test_the_log_of_a_start(
+    log: str, begins: bool, record: str, ok: bool | None, seen: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.syspath_prepend(str(FILES / "opt/sparkwright/lib"))
+    ask, journal = import_module("ask"), import_module("ask_journal")
+    monkeypatch.setattr(ask, "ask", lambda spec: ({"content": "Paris"}, []))
+    monkeypatch.setattr(journal, "journal", lambda spec: log)
+    monkeypatch.setattr(journal, "begins", lambda spec: begins)
+    monkeypatch.setattr(journal, "driver_errors", lambda spec: [])
+    (tmp_path / "record").write_text(record)
+    spec = {"unit": "a.service", "invocation": "a", "asked": "x", "system": "", "notes": [],
+            "long_question": "", "log_must": [LINE], "log_must_not": [NOT],
+            "record": str(tmp_path / "record")}  # fmt: skip
+    check = by_name(made(agent.asked(spec)))["log"]
+    assert check.ok is ok
+    assert seen in check.seen
 
 
 def test_the_environment_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ BACKENDS = re.compile(
     r"|Using \w+ (?:attention )?backend\b|using device [^\n]*|ARCHS = [0-9,]+"
 )
 SHOWN = 6
+STARTING = "7d4958e842da4a758f6c1cdc7b36dcc5"  # systemd's "Starting …", sd-messages.h
 # The driver's own errors, and its "no memory" (0x51), after which GB10 wedges or resets
 # (NVIDIA/dgx-spark-playbooks#97, vllm#56824).
 DRIVER = re.compile(r"^.*(?:NVRM: Xid|NV_ERR_NO_MEMORY|NVRM:.*0x0*51\b).*$", re.M)
@@ -31,6 +32,12 @@ def journal(spec: dict[str, Any]) -> str:
     """What the service has logged since this start."""
     since = f"_SYSTEMD_INVOCATION_ID={spec['invocation']}"
     return output(["journalctl", "--no-pager", "-o", "cat", since])
+
+
+def begins(spec: dict[str, Any]) -> bool:
+    """Does the journal still hold the beginning of this start? A journal is bounded."""
+    words = [f"INVOCATION_ID={spec['invocation']}", f"MESSAGE_ID={STARTING}"]
+    return bool(output(["journalctl", "-q", "--no-pager", "-o", "cat", "-n", "1", *words]))
 
 
 def driver_errors(spec: dict[str, Any]) -> list[str]:

@@ -36,7 +36,9 @@ def asked(spec: dict[str, Any]) -> Found:
     except (OSError, http.client.HTTPException, ValueError) as error:
         said, wrong = {}, [("http", f"{type(error).__name__}: {error}")]
     log = ask_journal.journal(spec)
-    wrong += [*ask_judge.unsaid(spec, log), *ask_judge.said(spec, log)]
+    unsaid = list(ask_judge.unsaid(spec, log))
+    lost = bool(unsaid) and not ask_journal.begins(spec)
+    wrong += [*([] if lost else unsaid), *ask_judge.said(spec, log)]
     wrong += [("driver", line) for line in ask_journal.driver_errors(spec)]
     kernels = ask_journal.backends(log)
     found: Found = {"question": {"seen": repr((said.get("content") or "").strip()[:60])}}
@@ -46,11 +48,26 @@ def asked(spec: dict[str, Any]) -> Found:
         long = said.get("long") or {}
         found["long answer"] = {"seen": f"{long.get('characters', 0)} characters"}
     found["log"] = {"seen": "; ".join(kernels)[:200] or f"{len(log.splitlines())} lines"}
+    if lost:
+        found["log"] = started(spec)
     found["driver"] = {"seen": "no error of the GPU's driver since the start"}
     for item in wrong:
         row = found.setdefault(OF.get(item[0], "question"), {"seen": ""})
         row.setdefault("wrong", []).append(ask_judge.sentence(spec, item, kernels))
     return found
+
+
+def started(spec: dict[str, Any]) -> dict[str, Any]:
+    """The log of a start that the journal has dropped: proved then, if this start was accepted."""
+    try:
+        kept = json.loads(Path(spec["record"]).read_text())
+        proved = all(kept[key] == spec[key] for key in ("invocation", "asked"))
+    except (OSError, ValueError, KeyError, TypeError):
+        proved = False
+    if proved:
+        return {"seen": "as wanted when this start was accepted; the journal has dropped it since"}
+    why = "the journal has dropped this start; restart the unit, then converge"
+    return {"seen": "", "unknown": why}
 
 
 def environment(unit: str, wanted: dict[str, str]) -> Found:
