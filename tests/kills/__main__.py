@@ -100,11 +100,13 @@ def attempt_all(pool: Pool, cases: list[Case], marks: list[float]) -> list[bool]
     try:
         return list(threads.map(lambda case: attempt(pool, case, marks), cases))
     except KeyboardInterrupt:
+        Converge.over = True
         for started in Converge.every:
             started.kill()
         raise
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        # One that resets its machine would mount again what is being taken down.
+        threads.shutdown(cancel_futures=True)
 
 
 def parser() -> argparse.ArgumentParser:

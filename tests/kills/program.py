@@ -30,11 +30,15 @@ class Converge:
     """`sparkwright converge` in the background; its output goes to a file.
 
     + every: all that were started; an interrupted test must leave none
+    + over: no more are started: who comes now is interrupted as well
     """
 
     every: ClassVar[list[Converge]] = []
+    over: ClassVar[bool] = False
 
     def __init__(self, fleet: Path, log: Path) -> None:
+        if Converge.over:
+            raise KeyboardInterrupt
         self.log = log
         with log.open("w") as out:
             self.process = subprocess.Popen(
