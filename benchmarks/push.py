@@ -22,6 +22,7 @@ from typing import Protocol
 from benchmarks import measure
 from benchmarks.measure import Figure, timed
 from sparkwright.bundle_layout import Entry
+from sparkwright.facts import PYTHON
 from sparkwright.paths import script
 from sparkwright.push_operations import missing, program, state_probe
 from sparkwright.push_ssh import ssh_words
@@ -131,7 +132,7 @@ class Push:
         if self.lacking():
             self.root("prepare")
             lacking = self.lacking()
-            remote = quote("python3", "-c", script("push_receive.py"),
+            remote = quote(*PYTHON, script("push_receive.py"),
                            f"{self.place}/.sparkwright/incoming")  # fmt: skip
             rows = [[entry.path, entry.size, entry.sha256] for entry in lacking]
             job = {"argv": [*self.ssh, remote], "top": str(self.top), "files": rows}

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
-from sparkwright.facts import ask
+from sparkwright.facts import PYTHON, ask
 from sparkwright.library import places
 from sparkwright.paths import script
 from sparkwright.resources import Spec, State
@@ -32,7 +32,7 @@ def probe(data: Mapping[str, Any], files: Sequence[Entry]) -> Spec:
         there = [f"{place}/{name}" for place in places(data, repo, commit)]
         note = f"{data['data_dir']}/weights/{repo}/{commit[:12]}/{REFUSED}"
         rows.append([entry.path, entry.size, there, note])
-    argv = ["python3", "-c", script("push_library.py")]
+    argv = [*PYTHON, script("push_library.py")]
     return {"kind": "run", "argv": argv, "stdin": json.dumps(rows)}
 
 

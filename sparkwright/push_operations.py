@@ -18,7 +18,7 @@ from pyinfra.api import FunctionCommand, operation
 from sparkwright import interrupts, push_library, report
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
-from sparkwright.facts import ask
+from sparkwright.facts import PYTHON, ask
 from sparkwright.job_watch import POLL_S, SAY_EVERY_S
 from sparkwright.jobs import describe
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
@@ -34,13 +34,13 @@ SHOWN = 16  # digits of a hash, as push_place.py prints them
 
 def state_probe(place: str) -> Spec:
     """What is here, by stat stamps; the program is not installed yet, so it travels."""
-    return {"kind": "run", "argv": ["python3", "-c", script("push_place.py"), "state", place]}
+    return {"kind": "run", "argv": [*PYTHON, script("push_place.py"), "state", place]}
 
 
 def program(command: str, place: str, files: Sequence[Entry]) -> Command:
     """prepare or settle; the list goes through standard input."""
     rows = [[entry.path, entry.size, entry.sha256] for entry in files]
-    words = ("python3", "-c", script("push_place.py"), command, place)
+    words = (*PYTHON, script("push_place.py"), command, place)
     return Command(quote(*words), stdin=json.dumps({"files": rows}))
 
 
@@ -111,7 +111,7 @@ def send(state: Any, host: Any, data: Mapping[str, Any]) -> bool:
         return _failed(host, str(error))
     if not lacking:
         return True
-    remote = quote("python3", "-c", script("push_receive.py"), f"{place}/.sparkwright/incoming")
+    remote = quote(*PYTHON, script("push_receive.py"), f"{place}/.sparkwright/incoming")
     job = {
         "argv": [*ssh_words(data), remote],
         "top": str(data["artifacts_path"]),
@@ -175,7 +175,7 @@ def mirrored(url: str, lock_sha256: str) -> Commands:
     + url: of the mirror; lock_sha256: of the fleet's lock file
     """
 
-    words = ["python3", "-c", script("push_mirror.py"), url, lock_sha256]
+    words = [*PYTHON, script("push_mirror.py"), url, lock_sha256]
     seen = ask(current_host, [{"kind": "run", "argv": words}])[0]
     if seen.get("rc") == 0:
         current_host.noop("the mirror has the bundle of this lock")

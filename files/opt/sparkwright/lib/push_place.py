@@ -108,10 +108,11 @@ def settle(place: Place, wanted: Wanted) -> list[str]:
         if source.is_file() and source.stat().st_size == targets[0][1]:
             os.chown(source, 0, 0)
             source.chmod(0o644)
-            for name, _ in targets:
+            for name, _ in targets[1:]:
                 put(place, source, name)
                 place.stamp(name, sha256)
-            source.unlink()
+            named(place, source, targets[0][0])
+            place.stamp(targets[0][0], sha256)
     belong = {row[0] for row in wanted}
     for name in sorted(place.stamps.keys() - belong):
         (place.top / name).unlink(missing_ok=True)
@@ -122,12 +123,20 @@ def settle(place: Place, wanted: Wanted) -> list[str]:
 
 def put(place: Place, source: Path, name: str) -> None:
     """One more name for a file that arrived, in one step."""
-    target = place.top / name
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     beside = place.own / "named"
     beside.unlink(missing_ok=True)
     os.link(source, beside)
-    beside.replace(target)
+    named(place, beside, name)
+
+
+def named(place: Place, source: Path, name: str) -> None:
+    """The last name of a file; its directory is made where it is missing."""
+    target = place.top / name
+    try:
+        source.replace(target)
+    except FileNotFoundError:
+        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        source.replace(target)
 
 
 def main(argv: list[str]) -> int:
