@@ -6,6 +6,7 @@ llama.cpp, bad input and a library. `python -m tests.airgap engines` and `… ma
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -90,6 +91,8 @@ def run(parts: list[str], outcome: Outcome) -> None:
 def main() -> int:
     """Boot machines, run everything, take all down."""
     outcome = Outcome()
+    # As some users have it: a key that was read in a greenlet ended pyinfra by SIGSEGV then.
+    os.environ["RUST_BACKTRACE"] = "1"
     try:
         run(sys.argv[1:] or ["engines", "main"], outcome)
     except LabError as error:

@@ -1,0 +1,89 @@
+"""A machine that the laptop cannot reach blocks its cluster, and not its neighbours.
+
+Its fabric is well, so the pair goes on answering: only the laptop's way to the worker is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e import support
+from tests.fleet.test_pair import CLUSTER, RECIPE, RECIPES, UNIT
+from tests.lab.lab import Lab, start_lab
+from tests.lab.machine import Machine
+
+pytestmark = pytest.mark.lab
+
+ALONE = "tiny-llama-llamacpp"
+ALONE_UNIT = f"llm-{ALONE}.service"
+OLD, NEW = (8085, 8081), (8185, 8181)  # ports of the pair and of the neighbour
+
+
+@dataclass(frozen=True)
+class Site:
+    """A pair and a neighbour, in the order of their numbers."""
+
+    lab: Lab
+    place: Path
+
+    def fleet(self, ports: tuple[int, int]) -> Path:
+        """A fleet file with these ports, so that another pair of ports is a change of both."""
+        path = self.place / f"{ports[0]}.yaml"
+        cluster = {**CLUSTER, "serve": [{"recipe": RECIPE, "port": ports[0]}]}
+        serve: dict[str, list[object]] = {"spark-3": [{"recipe": ALONE, "port": ports[1]}]}
+        self.lab.write_fleet(path, serve, settings=support.settings(), clusters={"pair-a": cluster})
+        values: dict[str, Any] = yaml.safe_load(path.read_text())
+        values["recipes"].insert(0, str(RECIPES))
+        path.write_text(yaml.safe_dump(values, sort_keys=False))
+        return path
+
+    @property
+    def head(self) -> Machine:
+        return self.lab.machines[0]
+
+    @property
+    def worker(self) -> Machine:
+        return self.lab.machines[1]
+
+    @property
+    def neighbour(self) -> Machine:
+        return self.lab.machines[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with start_lab(machines=3, fabric=2) as lab:
+        found = Site(lab, tmp_path_factory.mktemp("unreachable"))
+        support.converge(found.fleet(OLD))
+        yield found
+
+
+def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: Site) -> None:
+    head = support.process(site.head, UNIT)
+    alone = support.process(site.neighbour, ALONE_UNIT)
+    site.worker.link_down()
+    done = support.sparkwright(site.fleet(NEW), "converge")
+    site.worker.link_up()
+    site.worker.wait_ready()
+    assert done.returncode == 2, done.stderr
+    assert "spark-2 takes no part in this run" in done.stderr
+    # The pair serves what it served: the same process, with the old port.
+    assert support.process(site.head, UNIT) == head
+    assert support.ask(site.head, OLD[0], "tiny-pair") == "SPARK"
+    # The neighbour got its change.
+    assert support.process(site.neighbour, ALONE_UNIT) != alone
+    assert support.ask(site.neighbour, NEW[1], "tiny-llama").strip() == "SPARK"
+
+
+def test_with_the_member_back_one_converge_mends_the_cluster_alone(site: Site) -> None:
+    alone = support.process(site.neighbour, ALONE_UNIT)
+    support.converge(site.fleet(NEW))
+    assert support.ask(site.head, NEW[0], "tiny-pair") == "SPARK"
+    assert support.process(site.neighbour, ALONE_UNIT) == alone
+    assert support.converge(site.fleet(NEW))["changed"] == 0
