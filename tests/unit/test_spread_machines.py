@@ -195,6 +195,22 @@ def test_the_server_ends_and_leaves_no_token(tmp_path: Path, hub: FakeHub) -> No
         assert list(machine.run.iterdir()) == []
 
 
+def test_a_machine_that_is_told_of_the_item_later_is_asked_again(
+    tmp_path: Path, hub: FakeHub
+) -> None:
+    """Its server runs already, for something else: it answers 404."""
+    with site(tmp_path, 2, hub) as machines:
+        first, second = machines
+        first.fill()
+        (first.run / f"{KEY}.json").unlink()
+        job = second.start()
+        until(lambda: "does not give this now" in str(second.progress().get("lost")), "the 404")
+        first.announce()
+        assert "4 of 4 files came from other machines" in ended(job)
+        whole(second)
+        assert hub.requests == []
+
+
 def test_ring_of_many(tmp_path: Path, hub: FakeHub) -> None:
     """Machines that know a few others each: what one has reaches all of them."""
     with site(tmp_path, 6, hub) as machines:

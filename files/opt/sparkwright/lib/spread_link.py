@@ -41,7 +41,10 @@ class Link:
         self._open: HTTPConnection | None = None
 
     def have(self, known: int) -> tuple[list[int], bool]:
-        """(numbers of packs, whether these are all). Raises OSError, HTTPException, ValueError."""
+        """(numbers of packs, whether these are all).
+
+        Raises Busy when it does not know the item, OSError, HTTPException or ValueError.
+        """
         with self._closing():
             answer = self._ask(f"have?known={known}&wait={WAIT_S}")
             told = json.loads(answer.read())
@@ -85,7 +88,7 @@ class Link:
         answer = self._open.getresponse()
         if answer.status in (404, 503):
             answer.read()
-            raise Busy
+            raise Busy("does not give this now")
         if answer.status not in (200, 206):
             answer.read()
             raise ConnectionError(f"answered {answer.status}")

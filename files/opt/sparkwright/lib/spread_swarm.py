@@ -124,8 +124,8 @@ class Swarm:
                 with self.lock:
                     asked.have, asked.whole = frozenset(have), whole
                     asked.answered, asked.problem = time.monotonic(), ""
-            except (OSError, HTTPException, ValueError) as error:
-                with self.lock:
+            except (Busy, OSError, HTTPException, ValueError) as error:
+                with self.lock:  # Busy: it gives other things and was not told of this one yet
                     asked.have, asked.whole = frozenset(), False
                     asked.problem = str(error) or type(error).__name__
                 self._ended.wait(1.0)
