@@ -24,8 +24,8 @@ from benchmarks.measure import Figure, timed
 from sparkwright.bundle_layout import Entry
 from sparkwright.facts import PYTHON
 from sparkwright.paths import script
-from sparkwright.push_operations import missing, program, state_probe
 from sparkwright.push_ssh import ssh_words
+from sparkwright.push_state import missing, program, state_probe
 from sparkwright.resources import quote
 from tests.lab.host import cache_dir
 from tests.lab.lab import Lab, start_lab

@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pyinfra import host as current_host
-from pyinfra import logger
+from pyinfra import state as current_state
 from pyinfra.api import FunctionCommand, operation
+from pyinfra.api.state import StateStage
 
-from sparkwright import interrupts, push_library, report
+from sparkwright import push_child, push_shared, push_wire, report, spread_run
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
 from sparkwright.facts import PYTHON, ask
-from sparkwright.job_watch import POLL_S, SAY_EVERY_S
-from sparkwright.jobs import describe
 from sparkwright.operations import Commands, as_pyinfra, failing, guarded
-from sparkwright.paths import PROJECT, script
+from sparkwright.paths import script
 from sparkwright.preflight import GIB
-from sparkwright.push_plan import files_of
-from sparkwright.push_ssh import ssh_words
-from sparkwright.resources import Command, Spec, State, quote
+from sparkwright.push_state import Seen, look, program
 from sparkwright.sources import source_of
-
-SHOWN = 16  # digits of a hash, as push_place.py prints them
-
-
-def state_probe(place: str) -> Spec:
-    """What is here, by stat stamps; the program is not installed yet, so it travels."""
-    return {"kind": "run", "argv": [*PYTHON, script("push_place.py"), "state", place]}
-
-
-def program(command: str, place: str, files: Sequence[Entry]) -> Command:
-    """prepare or settle; the list goes through standard input."""
-    rows = [[entry.path, entry.size, entry.sha256] for entry in files]
-    words = (*PYTHON, script("push_place.py"), command, place)
-    return Command(quote(*words), stdin=json.dumps({"files": rows}))
-
-
-def missing(files: Sequence[Entry], state: State) -> tuple[list[Entry], dict[str, Any]]:
-    """(files that the machine lacks or has otherwise, everything that it said).
-
-    Raises SparkwrightError when it did not say it.
-    """
-    try:
-        told: dict[str, Any] = json.loads(state.get("out", ""))
-    except ValueError:
-        why = state.get("err") or state.get("error") or "no answer"
-        raise SparkwrightError(f"push: the machine cannot say what it has: {why}") from None
-    have = told["have"]
-    return [entry for entry in files if have.get(entry.path) != entry.sha256[:SHOWN]], told
 
 
 @operation()
@@ -68,24 +31,42 @@ def pushed(data: Mapping[str, Any]) -> Commands:
     """
 
     place = source_of(data).directory
-    files = push_library.without(current_host, data, files_of(data))
-    lacking, told = missing(files, ask(current_host, [state_probe(place)])[0])
-    extra = sorted(told["have"].keys() - {entry.path for entry in files})
-    if not lacking and not extra:
-        current_host.noop(f"{len(files)} files of the bundle are here")
+    with spread_run.asking(current_state, current_host):
+        site = push_shared.site_of(current_state, current_host)
+        seen = push_shared.look(current_host, data, site)
+    extra = sorted(seen.told["have"].keys() - {entry.path for entry in seen.files})
+    if not seen.lacking and not extra:
+        current_host.noop(f"{len(seen.files)} files of the bundle are here")
         return
-    size = sum(entry.size for entry in lacking)
-    report.drift(current_host, phrases(place, lacking, extra))
-    short = size - told["arrived"] - told["free"]
-    if short > 0:
-        wanted = f"{size / GIB:.1f} GiB are missing, {told['free'] / GIB:.1f} GiB are free"
-        what = f"{place}: {wanted}; free {short / GIB:.1f} GiB more; nothing was sent"
+    report.drift(current_host, phrases(place, seen.lacking, extra))
+    if what := too_little_room(place, seen):
         report.record("problem", current_host, what)
         yield failing(what)
         return
-    yield as_pyinfra(program("prepare", place, files))
-    yield FunctionCommand(send, [data], {})
-    yield as_pyinfra(program("settle", place, files))
+    if current_state.current_stage != StateStage.Execute:
+        site = None
+    with push_shared.attending(current_state, current_host, site) as whole:
+        if site:
+            spread_run.gather(current_state)
+        yield as_pyinfra(push_wire.stop_copies())
+        yield as_pyinfra(program("prepare", place, seen.files))
+        if site:
+            yield FunctionCommand(push_shared.bring, [data, site], {})
+        else:
+            yield FunctionCommand(send, [data], {})
+        yield as_pyinfra(program("settle", place, seen.files))
+        if site:
+            yield FunctionCommand(push_shared.settled, [data, site, whole], {})
+
+
+def too_little_room(place: str, seen: Seen) -> str:
+    """Why nothing is sent: the disk; "" when it has room."""
+    size, told = sum(entry.size for entry in seen.lacking), seen.told
+    short = size - told["arrived"] - told["free"]
+    if short <= 0:
+        return ""
+    wanted = f"{size / GIB:.1f} GiB are missing, {told['free'] / GIB:.1f} GiB are free"
+    return f"{place}: {wanted}; free {short / GIB:.1f} GiB more; nothing was sent"
 
 
 def phrases(place: str, lacking: Sequence[Entry], extra: Sequence[str]) -> list[str]:
@@ -103,67 +84,11 @@ def phrases(place: str, lacking: Sequence[Entry], extra: Sequence[str]) -> list[
 
 def send(state: Any, host: Any, data: Mapping[str, Any]) -> bool:
     """Send what is still missing; True when everything arrived."""
-    place = source_of(data).directory
     try:
-        files = push_library.without(host, data, files_of(data))
-        lacking, _ = missing(files, ask(host, [state_probe(place)])[0])
+        lacking = look(host, data).lacking
     except (ConnectionError, SparkwrightError) as error:
-        return _failed(host, str(error))
-    if not lacking:
-        return True
-    remote = quote(*PYTHON, script("push_receive.py"), f"{place}/.sparkwright/incoming")
-    job = {
-        "argv": [*ssh_words(data), remote],
-        "top": str(data["artifacts_path"]),
-        "files": [[entry.path, entry.size, entry.sha256] for entry in lacking],
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        with out.open("w") as stdout:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "sparkwright.push_send"],
-                cwd=PROJECT, stdin=subprocess.PIPE, stdout=stdout, text=True,
-            )  # fmt: skip
-        assert child.stdin  # noqa: S101 - Popen was given a pipe
-        child.stdin.write(json.dumps(job))
-        child.stdin.close()
-        return _follow(host, child, out)
-
-
-def _follow(host: Any, child: subprocess.Popen[str], out: Path) -> bool:
-    """Show progress until it ends. From a file, so that nothing here waits on a pipe."""
-    said, at = "", time.monotonic()
-    try:
-        while child.poll() is None:
-            line = describe(_last(out))
-            if line != said and time.monotonic() - at >= SAY_EVERY_S:
-                logger.info(f"{host.print_prefix}push: {line}")
-                said, at = line, time.monotonic()
-            if interrupts.came():
-                return False
-            time.sleep(POLL_S / 5)
-    finally:
-        if child.poll() is None:
-            child.terminate()
-            child.wait()
-    last = _last(out)
-    if child.returncode:
-        return _failed(host, str(last.get("error") or "it ended without a word"))
-    told = f"{last['sent'] / 1e6:.1f} MB sent, {last['skipped'] / 1e6:.1f} MB were there"
-    logger.info(f"{host.print_prefix}push: {told}")
-    return True
-
-
-def _last(out: Path) -> dict[str, Any]:
-    lines = [line for line in out.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
-    return found
-
-
-def _failed(host: Any, why: str) -> bool:
-    report.record("problem", host, f"push: {why}")
-    logger.error(f"{host.print_prefix}push: {why}")
-    return False
+        return push_child.failed(host, str(error))
+    return push_child.sent(host, data, lacking) if lacking else True
 
 
 @operation()

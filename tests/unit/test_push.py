@@ -17,10 +17,11 @@ import pytest
 from sparkwright import push_send, push_sending
 from sparkwright.bundle_layout import Entry
 from sparkwright.errors import SparkwrightError
-from sparkwright.push_operations import missing, phrases, program
+from sparkwright.push_operations import phrases
 from sparkwright.push_send import push
 from sparkwright.push_sending import PushError, Sending
 from sparkwright.push_ssh import ssh_words
+from sparkwright.push_state import missing, program
 from sparkwright.push_stream import Stream
 from tests.unit.weights_case import LIB
 

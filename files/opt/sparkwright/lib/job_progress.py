@@ -13,10 +13,10 @@ class Progress:
     def __init__(self, path: str) -> None:
         self.path, self.last = Path(path), 0.0
 
-    def say(self, phase: str, message: str = "", force: bool = True, **more: float) -> None:
+    def say(self, phase: str, message: str = "", force: bool = True, **more: object) -> None:
         """Replace it; unforced at most once a second.
 
-        + more: eta_s, seconds left
+        + more: eta_s (seconds left), or what else the laptop looks for
         """
         if not force and time.monotonic() - self.last < 1:
             return

@@ -1,6 +1,10 @@
 """A bundle on the machine: what of it is here, and files that arrived put where they belong.
 
-    push_place.py state DIR      print JSON: have (path -> first digits of its sha256), free (bytes)
+    push_place.py state DIR [ADDRESS ...]
+                                 print JSON: have (path -> first digits of its sha256), free and
+                                 arrived (bytes), whole (contents that arrived and have no name
+                                 yet), parts (content -> bytes of it), own (which of the addresses
+                                 are this machine's)
     push_place.py prepare DIR    make the directories; hash what is here without a stamp
     push_place.py settle DIR     name what arrived, remove what no longer belongs, write stamps
 
@@ -13,10 +17,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
 SHOWN = 16  # digits: the laptop compares them with those of its manifest
+DIGITS, PART = 64, ".part"  # names of what arrives: its sha256, and while it is not whole
 Wanted = list[tuple[str, int, str]]
 
 
@@ -63,14 +69,32 @@ class Place:
         self.stamps[name] = [*(self.look(name) or []), sha256]
 
 
-def state(place: Place) -> dict[str, object]:
+def state(place: Place, addresses: list[str]) -> dict[str, object]:
     """What the laptop asks in both of its phases; milliseconds."""
     have = {n: str(row[3])[:SHOWN] for n, row in place.stamps.items() if place.right(n)}
     top = next(p for p in (place.top, *place.top.parents) if p.exists())
-    parts = place.incoming.glob("*") if os.access(place.incoming, os.R_OK) else ()
-    arrived = sum(path.stat().st_size for path in parts if path.is_file())
+    found = place.incoming.glob("*") if os.access(place.incoming, os.R_OK) else ()
+    sizes = {path.name: path.stat().st_size for path in found if path.is_file()}
     disk = os.statvfs(top)
-    return {"have": have, "free": disk.f_bavail * disk.f_frsize, "arrived": arrived}
+    return {
+        "have": have,
+        "free": disk.f_bavail * disk.f_frsize,
+        "arrived": sum(sizes.values()),
+        "whole": [name for name in sizes if len(name) == DIGITS],
+        "parts": {n.removesuffix(PART): size for n, size in sizes.items() if n.endswith(PART)},
+        "own": [address for address in addresses if own(address)],
+    }
+
+
+def own(address: str) -> bool:
+    """Whether an address is this machine's: only such a one can be listened on."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
 
 
 def prepare(place: Place, wanted: Wanted) -> None:
@@ -81,7 +105,7 @@ def prepare(place: Place, wanted: Wanted) -> None:
     os.chown(place.incoming, int(os.environ.get("SUDO_UID", 0)), int(os.environ.get("SUDO_GID", 0)))
     place.incoming.chmod(0o700)
     for path in (p for p in place.incoming.iterdir() if not p.name.startswith("lock")):
-        if path.name.removesuffix(".part") not in {row[2] for row in wanted}:
+        if path.name.removesuffix(PART) not in {row[2] for row in wanted}:
             path.unlink()
     unsure = [row for row in wanted if not place.right(row[0])]
     for name, size, sha256 in unsure:
@@ -144,7 +168,7 @@ def main(argv: list[str]) -> int:
     os.umask(0o022)
     place = Place(Path(argv[1]))
     if argv[0] == "state":
-        print(json.dumps(state(place)))
+        print(json.dumps(state(place, argv[2:])))
         return 0
     wanted = [(str(n), int(s), str(h)) for n, s, h in json.load(sys.stdin)["files"]]
     try:

@@ -1,0 +1,151 @@
+"""A bundle leaves the laptop once and goes from machine to machine, on machines with no way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.airgap.place import no_route
+from tests.fleet.bundle_site import INCOMING, Shared, megabytes, most, plain, sent, until
+from tests.lab.lab import start_lab
+
+pytestmark = pytest.mark.lab
+
+SLOW = "24mbit"  # 3 MB/s: a push of some tens of MB lasts
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with start_lab(machines=3) as lab:
+        yield Shared(lab, tmp_path_factory.mktemp("bundle"))
+
+
+@pytest.fixture
+def shared(machines: Shared) -> Shared:
+    """New machines, as far as the bundle is concerned."""
+    machines.forget()
+    return machines
+
+
+def test_each_content_leaves_the_laptop_once(shared: Shared) -> None:
+    for machine in shared.lab.machines:
+        assert no_route(machine) == "", "the machine has a way out"
+    before = shared.left()
+    said = shared.push()
+    now = shared.left()
+    print(f"union {shared.size()}, left the laptop {now - before}", megabytes(said, "sent"),
+          megabytes(said, "from other machines"))  # fmt: skip
+    sent(before, now, shared.size())
+    shared.good()
+    shared.nothing_left()
+    before = shared.left()
+    said = shared.push()
+    assert "MB sent" not in said
+    assert "MB from other machines" not in said
+    assert shared.left() - before < 4_000_000
+    shared.nothing_left()
+
+
+def test_one_after_the_other(shared: Shared) -> None:
+    before = shared.left()
+    shared.push("--serial")
+    sent(before, shared.left(), shared.size())
+    shared.good()
+    shared.nothing_left()
+
+
+def test_a_machine_that_has_its_part_gives_it(shared: Shared) -> None:
+    shared.push("--limit", "spark-2")
+    before = shared.left()
+    said = shared.push()
+    assert shared.left() - before < 4_000_000, said[-3000:]
+    shared.good()
+    shared.nothing_left()
+
+
+def test_the_machine_that_gets_it_dies_in_the_middle(shared: Shared) -> None:
+    with shared.uplink(SLOW), shared.running() as child:
+        counts: dict[str, int] = {}
+
+        def some() -> bool:
+            counts.update({m.name: shared.arrived(m) for m in shared.lab.machines})
+            return sum(count > 0 for count in counts.values()) > 1
+
+        until(some, child, "nothing was copied")
+        first = most(counts)
+        shared.machines[first].kill()
+        said = plain(child.communicate(timeout=500)[0])
+    try:
+        assert child.returncode, said[-3000:]
+        assert "Traceback" not in said, said[-5000:]
+        assert f"the bundle: goes on without {first} (" in said, said[-5000:]
+        print(f"{first} was cut off with {counts} contents: {megabytes(said, 'sent')} MB sent")
+        others = [name for name in shared.parts if name != first]
+        shared.good(*others)
+        shared.nothing_left(*others)
+    finally:
+        shared.machines[first].boot()
+    before = shared.left()
+    shared.push()
+    held = {e.sha256 for name in others for e in shared.parts[name].values()}
+    own = {e.sha256: e.size for e in shared.parts[first].values() if e.sha256 not in held}
+    assert shared.left() - before < sum(own.values()) * 1.06 + 4_000_000
+    shared.good()
+
+
+def test_a_machine_that_copies_dies_in_the_middle(shared: Shared) -> None:
+    with shared.uplink(SLOW), shared.running() as child:
+        counts: dict[str, int] = {}
+
+        def some() -> bool:
+            counts.update({m.name: shared.arrived(m) for m in shared.lab.machines})
+            return all(counts.values())
+
+        until(some, child, "nothing was copied")
+        last = min(counts, key=lambda name: counts[name])
+        shared.machines[last].kill()
+        said = plain(child.communicate(timeout=500)[0])
+    try:
+        assert child.returncode, said[-3000:]
+        assert "Traceback" not in said, said[-5000:]
+        assert last in said.rsplit("--> Results", 1)[-1]
+        others = [name for name in shared.parts if name != last]
+        shared.good(*others)
+        shared.nothing_left(*others)
+    finally:
+        shared.machines[last].boot()
+
+
+def test_machines_that_do_not_reach_one_another_get_a_push_each(shared: Shared) -> None:
+    with shared.apart():
+        before = shared.left()
+        said = shared.push()
+    each = sum(shared.size(name) for name in shared.parts)
+    sent(before, shared.left(), each)
+    print(f"apart: parts {each}, left the laptop {shared.left() - before}")
+    assert "the bundle: goes on without spark-" in said, said[-4000:]
+    shared.good()
+    shared.nothing_left()
+
+
+def test_a_run_that_was_killed_goes_on_where_it_was(shared: Shared) -> None:
+    with shared.uplink(SLOW), shared.running() as child:
+        until(lambda: sum(map(shared.arrived, shared.lab.machines)) > 3, child, "nothing came")
+        child.kill()
+        child.wait()
+    had: dict[str, int] = {}
+    for machine in shared.lab.machines:
+        rows = machine.ssh(f"sudo sh -c 'cd {INCOMING} && stat -c \"%n %s\" *'", check=False).stdout
+        for name, size in (line.split() for line in rows.splitlines()):
+            sha256 = name.removesuffix(".part")
+            if len(sha256) == 64:  # else a lock
+                had[sha256] = max(had.get(sha256, 0), int(size))
+    before = shared.left()
+    shared.push()
+    rest = shared.size() - sum(had.values())
+    print(f"killed: {sum(had.values())} were there, left the laptop {shared.left() - before}")
+    assert had
+    assert shared.left() - before < rest * 1.06 + 4_000_000, (rest, had)
+    shared.good()
+    shared.nothing_left()
