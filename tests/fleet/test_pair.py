@@ -15,22 +15,20 @@ import pytest
 import yaml
 
 from tests.e2e import support
+from tests.fleet.pair import Pair
 from tests.lab.lab import Lab, start_lab
-from tests.lab.machine import Machine
 
 pytestmark = pytest.mark.lab
 
 RECIPES = Path(__file__).with_name("recipes")
-RECIPE = "tiny-pair-llamacpp"
-UNIT = f"llm-{RECIPE}.service"
-PORT = 8085
+# A reboot, 15 s of silence until a member counts as gone, and a load: none takes minutes here.
+PATIENCE_S = 240
+PAIR = Pair("tiny-pair-llamacpp", 8085, "tiny-pair", PATIENCE_S)
 CLUSTER = {
     "sparks": ["spark-1", "spark-2"],
     "fabric": {"interfaces": ["fab0", "fab1"]},
-    "serve": [RECIPE],
+    "serve": [PAIR.recipe],
 }
-# A reboot, 15 s of silence until a member counts as gone, and a load: none takes minutes here.
-PATIENCE_S = 240
 
 
 @pytest.fixture(scope="module")
@@ -51,39 +49,11 @@ def fleet(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def show(machine: Machine, *keys: str, unit: str = UNIT) -> list[str]:
-    """Properties of a unit, in the order of their names here."""
-    words = " ".join(f"-p {key}" for key in keys)
-    out = machine.ssh(f"systemctl show {words} {unit}").stdout
-    found = dict(line.split("=", 1) for line in out.splitlines())
-    return [found[key] for key in keys]
-
-
-def started(machine: Machine) -> int:
-    """Monotonic microseconds of the start; both machines have one kernel and so one clock."""
-    return int(show(machine, "ExecMainStartTimestampMonotonic")[0])
-
-
-def until_answers(lab: Lab, old: str) -> None:
-    """Wait for a head that was started after `old` (an invocation) and answers."""
-    head, end = lab.machines[0], time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        active, now = show(head, "ActiveState", "InvocationID")
-        if active == "active" and now != old:
-            assert support.ask(head, PORT, "tiny-pair") == "SPARK"
-            return
-        time.sleep(1)
-    log = head.ssh(
-        f"sudo journalctl -o cat -n 40 -u {UNIT} -u {UNIT.replace('.', '-pair.', 1)}"
-    ).stdout
-    pytest.fail(f"the pair did not come back in {PATIENCE_S} s:\n{log}")
-
-
 def test_the_head_answers_and_its_layers_are_on_the_worker(lab: Lab, fleet: Path) -> None:
     head, worker = lab.machines
-    assert support.ask(head, PORT, "tiny-pair") == "SPARK"
-    assert started(worker) < started(head)
-    log = head.ssh(f"sudo journalctl -o cat -u {UNIT}").stdout
+    assert PAIR.answer(head) == "SPARK"
+    assert PAIR.started(worker) < PAIR.started(head)
+    log = head.ssh(f"sudo journalctl -o cat -u {PAIR.unit}").stdout
     assert "RPC0" in log
     # Sockets on the fabric alone: the worker's other addresses do not answer.
     listening = worker.ssh("ss -Hltn").stdout
@@ -101,50 +71,50 @@ def test_a_second_run_changes_nothing(lab: Lab, fleet: Path) -> None:
 
 def test_a_killed_worker_brings_the_pair_back_in_order(lab: Lab, fleet: Path) -> None:
     head, worker = lab.machines
-    (old,) = show(head, "InvocationID")
-    pid = show(worker, "MainPID")[0]
+    (old,) = PAIR.show(head, "InvocationID")
+    pid = PAIR.show(worker, "MainPID")[0]
     worker.ssh(f"sudo kill -9 {pid}")
-    until_answers(lab, old)
-    assert started(worker) < started(head)
+    assert PAIR.until_answers(lab.machines, old) == "SPARK"
+    assert PAIR.started(worker) < PAIR.started(head)
     assert support.converge(fleet)["changed"] >= 0
     assert support.check(fleet)[0] == 0
 
 
 def test_a_killed_head_gets_a_fresh_worker(lab: Lab, fleet: Path) -> None:
     head, worker = lab.machines
-    (old,) = show(head, "InvocationID")
-    (first,) = show(worker, "InvocationID")
-    head.ssh(f"sudo kill -9 {show(head, 'MainPID')[0]}")
-    until_answers(lab, old)
-    assert show(worker, "InvocationID")[0] != first
-    assert started(worker) < started(head)
+    (old,) = PAIR.show(head, "InvocationID")
+    (first,) = PAIR.show(worker, "InvocationID")
+    head.ssh(f"sudo kill -9 {PAIR.show(head, 'MainPID')[0]}")
+    assert PAIR.until_answers(lab.machines, old) == "SPARK"
+    assert PAIR.show(worker, "InvocationID")[0] != first
+    assert PAIR.started(worker) < PAIR.started(head)
 
 
 def test_a_worker_without_power_stops_the_head_and_brings_it_back(lab: Lab, fleet: Path) -> None:
     head, worker = lab.machines
-    (old,) = show(head, "InvocationID")
+    (old,) = PAIR.show(head, "InvocationID")
     worker.kill()
     end = time.monotonic() + PATIENCE_S
-    while show(head, "ActiveState")[0] == "active" and time.monotonic() < end:
+    while PAIR.show(head, "ActiveState")[0] == "active" and time.monotonic() < end:
         time.sleep(1)
-    assert show(head, "ActiveState")[0] != "active"
+    assert PAIR.show(head, "ActiveState")[0] != "active"
     worker.boot()
-    until_answers(lab, old)
-    assert started(worker) < started(head)
+    assert PAIR.until_answers(lab.machines, old) == "SPARK"
+    assert PAIR.started(worker) < PAIR.started(head)
 
 
 def test_a_stopped_head_leaves_no_half_of_the_model(lab: Lab, fleet: Path) -> None:
     head, worker = lab.machines
-    head.ssh(f"sudo systemctl stop {UNIT}")
+    head.ssh(f"sudo systemctl stop {PAIR.unit}")
     end = time.monotonic() + PATIENCE_S
-    while show(worker, "ActiveState")[0] == "active" and time.monotonic() < end:
+    while PAIR.show(worker, "ActiveState")[0] == "active" and time.monotonic() < end:
         time.sleep(1)
-    assert show(worker, "ActiveState")[0] == "inactive"
+    assert PAIR.show(worker, "ActiveState")[0] == "inactive"
     code, report = support.check(fleet)
     assert code == 1
-    assert any(UNIT in line for line in support.drift_of(report))
+    assert any(PAIR.unit in line for line in support.drift_of(report))
     assert support.converge(fleet)["changed"] > 0
-    assert support.ask(head, PORT, "tiny-pair") == "SPARK"
+    assert PAIR.answer(head) == "SPARK"
 
 
 def test_another_build_on_one_side_is_refused_and_the_old_pair_serves(
@@ -155,7 +125,7 @@ def test_another_build_on_one_side_is_refused_and_the_old_pair_serves(
     values["sparks"]["spark-2"]["settings"] = {"llama_cpp_cmake_flags": [*flags, "-DLLAMA_X=1"]}
     other = fleet.with_name("other.yaml")
     other.write_text(yaml.safe_dump(values, sort_keys=False))
-    before = support.process(lab.machines[0], UNIT)
+    before = support.process(lab.machines[0], PAIR.unit)
     said = support.refused(other)
     assert "converge the whole cluster in one run" in said or "builds" in said, said
-    assert support.process(lab.machines[0], UNIT) == before
+    assert support.process(lab.machines[0], PAIR.unit) == before

