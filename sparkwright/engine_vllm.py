@@ -20,6 +20,7 @@ STRICT = "fail-on-environ-validation"
 # of 3.5 and older does not (triton-lang/triton#8539; triton/backends/nvidia/compiler.py).
 TRITON = "lib/python3*/site-packages/triton/backends/nvidia/bin"
 PTXAS_NEW = "ptxas-blackwell"
+RAY = "bin/ray"
 MADE = "made:"
 # Lines of a vLLM that serves nothing, or not what the recipe says, in every release from 0.17 on:
 # v1/engine/core.py and v1/engine/exceptions.py.
@@ -34,10 +35,11 @@ ON_CPU = r"Automatically detected platform cpu"
 class Venv(Installed):
     """A venv on a machine. `build` is its directory's name.
 
-    + old_triton: it compiles with a ptxas that does not know the GPU
+    + old_triton: it compiles with a ptxas that does not know the GPU; ray: it has Ray
     """
 
     old_triton: bool = False
+    ray: bool = False
 
 
 def probes(item: Planned, place: Place) -> list[Spec]:
@@ -49,9 +51,14 @@ def probes(item: Planned, place: Place) -> list[Spec]:
         {"kind": "path", "path": f"{current}/{FACTS}", "text": True},
         {
             "kind": "run",
-            "argv": ["sh", "-c", f"stat -c {MADE}%Y-%i {current}/.stamp; ls {current}/{TRITON}"],
+            "argv": ["sh", "-c", _what_is_there(current)],
         },
     ]
+
+
+def _what_is_there(venv: str) -> str:
+    made = f"stat -c {MADE}%Y-%i {venv}/.stamp"
+    return f"{made}; ls {venv}/{TRITON}; ls {venv}/{RAY}"
 
 
 def installed(item: Planned, place: Place, states: Sequence[State]) -> Venv:
@@ -63,6 +70,7 @@ def installed(item: Planned, place: Place, states: Sequence[State]) -> Venv:
         read_facts(text) if text else None,
         made="".join(word for word in words if word.startswith(MADE)),
         old_triton="ptxas" in programs and PTXAS_NEW not in programs,
+        ray=any(program.endswith(f"/{RAY}") for program in programs),
     )
 
 
@@ -81,6 +89,7 @@ def launch(item: Planned, place: Place, found: Installed) -> Launch:
     elif found.build != "absent":
         wrong = [f"{venv}/{FACTS} is missing: what this build knows cannot be checked"]
     logs = backend.log_must, backend.log_must_not
+    wrong += _no_ray(item, found)
     return _with_ray(item, venv, Launch(argv, env, *logs, tuple(wrong), backend.notes))
 
 
@@ -95,6 +104,17 @@ def _words(item: Planned, found: Installed, backend: vllm_backends.Backend) -> t
         backend=backend.flags,
     )
     return words + distributed.vllm_words(item.recipe, item.port, member)
+
+
+def _no_ray(item: Planned, found: Installed) -> list[str]:
+    """Ray is not among what vLLM itself requires (its metadata of 0.32 and 0.33)."""
+    wanted = item.recipe.spread.distributed == "ray" and found.build != "absent"
+    if not wanted or (isinstance(found, Venv) and found.ray):
+        return []
+    return [
+        f"distributed: ray needs Ray's wheel, which the profile {item.profile} has not; use a "
+        "profile with it, or set distributed: mp"
+    ]
 
 
 def _with_ray(item: Planned, venv: str, launch: Launch) -> Launch:

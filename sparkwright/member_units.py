@@ -31,8 +31,9 @@ class MemberUnit:
     + pair: digest that is the same on all members
     + link: unit that watches the others, without ".service"
     + gate: words of the command that has the workers started before the head; empty on a worker
-    + requires: units that must run first, without ".service"
+    + requires: units that must run first, without ".service"; they share their /tmp with this one
     + part_of: unit with which this one stops and restarts, without ".service"
+    + networks: of the fabric, from which alone a process that nobody asks is reached
     """
 
     pair: str
@@ -40,6 +41,7 @@ class MemberUnit:
     gate: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     part_of: str = ""
+    networks: tuple[str, ...] = ()
 
     @property
     def is_worker(self) -> bool:
@@ -52,7 +54,10 @@ def unit_lines(member: MemberUnit) -> list[str]:
     lines = [f"Wants={member.link}.service"]
     lines += [f"PartOf={member.part_of}.service"] if member.part_of else []
     for name in member.requires:
-        lines += [f"Requires={name}.service", f"After={name}.service"]
+        # Ray's processes meet at sockets below /tmp/ray: with a /tmp of its own vLLM finds none
+        # ("Can't find a `node_ip_address.json` file", ray/_private/services.py).
+        ties = ("Requires", "After", "JoinsNamespaceOf")
+        lines += [f"{tie}={name}.service" for tie in ties]
     return lines
 
 
@@ -60,9 +65,18 @@ def service_lines(member: MemberUnit, memory_gate: str, main: str, health: str) 
     """The commands of the [Service] section in their order."""
     lines = [environment(PAIR, member.pair), f"ExecStartPre={memory_gate}"]
     if member.is_worker:
-        return [*lines, f"ExecStart={main}"]
+        return [*lines, f"ExecStart={main}", *_closed(member)]
     gate = exec_line(member.gate, root=True)
     return [*lines, f"ExecStartPre={gate}", f"ExecStart={main}", f"ExecStartPost={health}"]
+
+
+def _closed(member: MemberUnit) -> list[str]:
+    """No packet but the members' own and this machine's.
+
+    Ray listens on every address of the machine, asks for no password and runs what it is sent.
+    """
+    allowed = ("localhost", *member.networks)
+    return ["IPAddressDeny=any", f"IPAddressAllow={' '.join(allowed)}"] if member.networks else []
 
 
 def policy(service: Service, lines: Sequence[str]) -> list[str]:

@@ -59,21 +59,22 @@ def unit_names(item: Planned) -> list[str]:
     return [item.unit, link_name(item), *([ray_name(item)] if ray else [])]
 
 
-def member_unit(item: Planned, pair: str) -> MemberUnit | None:
+def member_unit(item: Planned, place: Place, pair: str) -> MemberUnit | None:
     """What the model's own unit says of its part; None for a model on one machine."""
     member = item.member
     if member is None:
         return None
+    part = MemberUnit(pair, link_name(item), networks=tuple(place.cluster.get("networks", ())))
     if not member.is_head:
-        return MemberUnit(pair, link_name(item))
+        return part
     words = ["/usr/bin/python3", PROGRAM, "gate", *_words(item, member), "--pair", pair]
     # The worker's own memory gate waits as long as ours.
     words += ["--wait-s", str(Service.memory_wait_s + WAIT_S)]
     if item.recipe.spread.distributed == "rpc":
         # llama-server ends at once when it cannot reach an RPC server.
         words += ["--engine-port", str(engine_port(item.port))]
-    with_ray = item.recipe.spread.distributed == "ray"
-    return MemberUnit(pair, link_name(item), tuple(words), (ray_name(item),) if with_ray else ())
+    ray = (ray_name(item),) if item.recipe.spread.distributed == "ray" else ()
+    return dataclasses.replace(part, gate=tuple(words), requires=ray)
 
 
 def _words(item: Planned, member: Member) -> list[str]:

@@ -110,7 +110,7 @@ def service_of(item: Planned, all_items: Sequence[Planned], place: Place, found:
     if item.member:
         shared = pair.identity(ENGINES[item.recipe.engine], item, place, have, manifest)
         devices = (*service.devices, *member_units.DEVICES)
-        member = pair.member_unit(item, shared)
+        member = pair.member_unit(item, place, shared)
         service = dataclasses.replace(service, member=member, devices=devices)
     parts = {
         "text": render_unit(service),
