@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sparkwright.fleet import Fleet
+from sparkwright.fleet import Fleet, Spark
+from sparkwright.fleet_serve import Served
 from sparkwright.fleet_ssh import is_loopback
 from sparkwright.recipe_types import Recipe
 from sparkwright.site import Planned
@@ -27,11 +28,17 @@ def peers(fleet: Fleet, name: str) -> list[dict[str, Any]]:
             "address": spark.address,
             "listen": spark.settings.get("listen"),
             "api_key": spark.settings.get("api_key"),
-            "serve": [dataclasses.asdict(served) for served in spark.serve],
+            "serve": [dataclasses.asdict(served) for served in _answered(fleet, spark)],
         }
         for spark in fleet.sparks
         if spark.name != name
     ]
+
+
+def _answered(fleet: Fleet, spark: Spark) -> list[Served]:
+    """What a spark answers for: its own recipes, and as the head those of its cluster."""
+    led = [c for c in fleet.clusters if c.members[0].name == spark.name]
+    return [*spark.serve, *(served for cluster in led for served in cluster.serve)]
 
 
 def fleet_endpoints(
@@ -45,7 +52,10 @@ def fleet_endpoints(
     own = [
         _url(_ANY.get(item.listen, item.listen), item.port)
         for item in items
-        if _is_model(item.recipe) and item.state == "running" and item.api_key != "generate"
+        if _is_model(item.recipe)
+        and item.state == "running"
+        and item.api_key != "generate"
+        and (item.member is None or item.member.is_head)
     ]
     far = [url for other in others for url in _far(other, recipes)]
     return tuple(dict.fromkeys([*own, *far]))

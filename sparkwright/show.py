@@ -9,6 +9,7 @@ from typing import Any
 
 from sparkwright import serve_plan, serving
 from sparkwright.errors import SparkwrightError
+from sparkwright.members import entries
 from sparkwright.place import place_of
 from sparkwright.resources import quote
 from sparkwright.site import UNIT_DIR, Planned, planned
@@ -42,9 +43,8 @@ class Shown:
 
 
 def serves(data: Mapping[str, Any], recipe: str) -> bool:
-    """Whether a machine's data names the recipe."""
-    names = [entry if isinstance(entry, str) else entry["recipe"] for entry in data["serve"]]
-    return recipe in names
+    """Whether a machine's data names the recipe, as its own or as its cluster's."""
+    return any(entry["recipe"] == recipe for _, entry, _ in entries(data))
 
 
 def _item(data: Mapping[str, Any], recipe: str) -> Planned:

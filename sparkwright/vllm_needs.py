@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkwright.lock_wheels import locked_text
+from sparkwright.members import entries
 from sparkwright.site import artifact, need, recipes_of, upstream_lock
 from sparkwright.sources import source_of
 from sparkwright.vllm_profiles import load_patch, profile_of, requirements
@@ -13,10 +14,13 @@ from sparkwright.vllm_venv import Wanted
 
 
 def profile_names(data: Mapping[str, Any]) -> list[str]:
-    """The profiles that a machine's recipes name, each once; those that name none take its own."""
+    """The profiles that the recipes of a machine and of its cluster name, each once.
+
+    Those that name none take the machine's own.
+    """
     recipes = recipes_of(data)
-    entries = [item if isinstance(item, str) else item["recipe"] for item in data["serve"]]
-    served = [recipes[name] for name in entries if name in recipes]
+    names = [entry["recipe"] for _, entry, _ in entries(data)]
+    served = [recipes[name] for name in names if name in recipes]
     named = {recipe.profile or str(data["vllm_profile"]) for recipe in served
              if recipe.engine == "vllm"}  # fmt: skip
     return sorted(named)

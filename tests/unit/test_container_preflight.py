@@ -12,6 +12,7 @@ from sparkwright import preflight_docker
 from sparkwright.container_ports import owned
 from sparkwright.errors import Problems
 from sparkwright.fleet_endpoints import fleet_endpoints
+from sparkwright.members import Member
 from sparkwright.leftover_containers import LeftContainers
 from sparkwright.resources import State
 from tests.unit.container_case import DIGEST, IMAGE, WEB, docker_info, served
@@ -197,6 +198,15 @@ def test_a_page_reaches_the_models_of_its_machine() -> None:
     assert fleet_endpoints(OWN, [], {}) == (
         "http://127.0.0.1:8001/v1", "http://127.0.0.1:8003/v1", "http://[::1]:8006/v1",
     )  # fmt: skip
+
+
+def test_a_part_that_nobody_asks_is_no_model() -> None:
+    """Of a model on two sparks the head alone answers."""
+    names, addresses = ("spark-1", "spark-2"), ("192.168.100.10", "192.168.100.11")
+    parts = [item("b", port=8001, member=Member("pair-a", rank, names, addresses))
+             for rank in (0, 1)]  # fmt: skip
+    found = [fleet_endpoints([part], [], {}) for part in parts]
+    assert found == [("http://127.0.0.1:8001/v1",), ()]
 
 
 @pytest.mark.parametrize(

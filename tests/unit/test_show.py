@@ -62,3 +62,6 @@ def test_who_serves_a_recipe(tmp_path: Path) -> None:
     site = data(**write_site(tmp_path), serve=[{"recipe": "nap", "state": "standby"}, "tiny"])
     assert [show.serves(site, name) for name in ("nap", "tiny", "x")] == [True, True, False]
     assert len(planned(site)) == 2
+    members = [{"name": n, "fabric": [a]} for n, a in (("s1", "10.9.0.10"), ("s2", "10.9.0.11"))]
+    pair = {"name": "pair", "rank": 0, "members": members, "serve": [{"recipe": "big"}]}
+    assert show.serves({**site, "cluster": pair}, "big")

@@ -70,6 +70,17 @@ def test_a_machine_without_vllm_gets_nothing(site: Site) -> None:
     assert (profile_names(nothing), artifact_names(nothing), environments(nothing)) == ([], [], [])
 
 
+def test_a_recipe_of_the_cluster_needs_its_environment_on_every_member(site: Site) -> None:
+    """Listed under clusters, and so in no member's own `serve`."""
+    asked = site.serve(a="stock", b="lab-cpu")
+    shared = {"name": "pair", "rank": 1, "members": [{"name": n, "fabric": [a]} for n, a in
+              (("s1", "10.9.0.10"), ("s2", "10.9.0.11"))], "serve": [{"recipe": "b"}]}  # fmt: skip
+    member = {**asked, "serve": [{"recipe": "a"}], "cluster": shared}
+    assert profile_names(member) == ["lab-cpu", "stock"]
+    assert profile_names({**member, "serve": []}) == ["lab-cpu"]
+    assert [item.profile.name for item in environments(member)] == ["lab-cpu", "stock"]
+
+
 def test_one_environment_for_each_profile_that_is_named(site: Site) -> None:
     asked = site.serve(a="stock", b="lab-cpu", c="stock")
     one, two = environments(asked)
