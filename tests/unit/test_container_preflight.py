@@ -12,8 +12,8 @@ from sparkwright import preflight_docker
 from sparkwright.container_ports import owned
 from sparkwright.errors import Problems
 from sparkwright.fleet_endpoints import fleet_endpoints
-from sparkwright.members import Member
 from sparkwright.leftover_containers import LeftContainers
+from sparkwright.members import Member
 from sparkwright.resources import State
 from tests.unit.container_case import DIGEST, IMAGE, WEB, docker_info, served
 from tests.unit.machine_case import GIB, ITEM, RECIPE, data, item
