@@ -107,7 +107,7 @@ def _words(item: Planned, found: Installed, backend: vllm_backends.Backend) -> t
 
 
 def _no_ray(item: Planned, found: Installed) -> list[str]:
-    """Ray is not among what vLLM itself requires (its metadata of 0.32 and 0.33)."""
+    """vLLM itself does not require Ray (metadata of 0.32), and vllm-stock.txt has none."""
     wanted = item.recipe.spread.distributed == "ray" and found.build != "absent"
     if not wanted or (isinstance(found, Venv) and found.ray):
         return []

@@ -54,8 +54,8 @@ def unit_lines(member: MemberUnit) -> list[str]:
     lines = [f"Wants={member.link}.service"]
     lines += [f"PartOf={member.part_of}.service"] if member.part_of else []
     for name in member.requires:
-        # Ray's processes meet at sockets below /tmp/ray: with a /tmp of its own vLLM finds none
-        # ("Can't find a `node_ip_address.json` file", ray/_private/services.py).
+        # Ray's processes meet at sockets below /tmp/ray. With a /tmp of its own vLLM ends: "Failed
+        # to connect to socket at address:/tmp/ray/session_…/sockets/raylet" (Ray 2.60.0).
         ties = ("Requires", "After", "JoinsNamespaceOf")
         lines += [f"{tie}={name}.service" for tie in ties]
     return lines

@@ -78,6 +78,28 @@ def both_in_ray(head: Machine, pair: Pair) -> bool:
     return len(nodes) == 2 and bool(used)
 
 
+def closed(head: Machine, worker: Machine, pair: Pair) -> bool:
+    """Whether both parts of Ray are reached over the fabric, and not over the house's network."""
+    port = engine_port(pair.port)
+    out = worker.ssh("ss -Hltn '( sport >= 20000 )' | grep -F '*:' | grep -o ':[0-9]*'").stdout
+    raylet = out.split()[0].removeprefix(":")
+    reached = [
+        (f"{address}:{number}", _opens(where, address, number))
+        for where, addresses, number in (
+            (worker, (head.address, "192.168.100.10"), str(port)),
+            (head, (worker.address, "192.168.100.11"), raylet),
+        )
+        for address in addresses
+    ]
+    print("closed:", *(f"{at} {'opens' if good else 'is closed'};" for at, good in reached))
+    return [good for _, good in reached] == [False, True, False, True]
+
+
+def _opens(where: Machine, address: str, port: str) -> bool:
+    done = where.ssh(f"timeout 5 bash -c '</dev/tcp/{address}/{port}'", check=False)
+    return done.returncode == 0
+
+
 def outcomes(site: PairSite, how: str) -> bool:
     """Everything about one way of meeting."""
     pair = PAIRS[how]
@@ -86,6 +108,7 @@ def outcomes(site: PairSite, how: str) -> bool:
     good = [first(site, pair)]
     if how == "ray":
         good.append(both_in_ray(site.lab.machines[0], pair))
+        good.append(closed(*site.lab.machines, pair))
     say(f"{how}: second converge")
     good.append(second(site))
     say(f"{how}: the worker is killed")
