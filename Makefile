@@ -9,7 +9,7 @@ SCRIPTS = .ci/run $(shell find scripts tests files -name '*.sh' -not -path 'test
 
 include tests/lab/lab.mk
 
-.PHONY: help lab-host setup demo test lint unit pytest test-cuda test-vllm test-operate test-fleet test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases cli-docs
+.PHONY: help lab-host setup demo test lint unit pytest test-cuda test-vllm test-vllm-pair test-operate test-fleet test-browser test-bundle test-wheels test-airgap drift kills bench lint-cases cli-docs
 help: ## this list
 	@echo "make TARGET, as root on Debian 12 for those that boot lab machines:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -61,6 +61,9 @@ test-airgap: lab-host setup ## machines with no way out: both engines, bad input
 
 test-wheels: setup ## look into vLLM's real wheels for a Spark; ARGS=--all hashes each (4.3 GB)
 	@$(PYTHON) -m tests.wheels $(ARGS) </dev/null
+
+test-vllm-pair: lab-host setup ## a real vLLM on two lab machines, by mp and over Ray; ARGS="mp": one
+	@$(PYTHON) -m tests.vllm_pair $(ARGS) </dev/null
 
 test-operate: lab-host setup ## status, verify, fit and doctor on healthy and broken machines
 	@$(PYTHON) -m tests.operate </dev/null

@@ -78,8 +78,9 @@ def both_in_ray(head: Machine, pair: Pair) -> bool:
     return len(nodes) == 2 and bool(used)
 
 
-def closed(head: Machine, worker: Machine, pair: Pair) -> bool:
+def closed(machines: Sequence[Machine], pair: Pair) -> bool:
     """Whether both parts of Ray are reached over the fabric, and not over the house's network."""
+    head, worker = machines
     port = engine_port(pair.port)
     out = worker.ssh("ss -Hltn '( sport >= 20000 )' | grep -F '*:' | grep -o ':[0-9]*'").stdout
     raylet = out.split()[0].removeprefix(":")
@@ -108,7 +109,7 @@ def outcomes(site: PairSite, how: str) -> bool:
     good = [first(site, pair)]
     if how == "ray":
         good.append(both_in_ray(site.lab.machines[0], pair))
-        good.append(closed(*site.lab.machines, pair))
+        good.append(closed(site.lab.machines, pair))
     say(f"{how}: second converge")
     good.append(second(site))
     say(f"{how}: the worker is killed")
