@@ -9,6 +9,7 @@ import pytest
 from sparkwright.errors import SparkwrightError
 from sparkwright.fleet import Fleet, load_fleet
 from sparkwright.fleet_clusters import Cluster, Member, cluster_data
+from sparkwright.fleet_endpoints import peers
 from sparkwright.fleet_fabric import Fabric
 from sparkwright.fleet_pyinfra import to_pyinfra
 from sparkwright.fleet_serve import Served
@@ -327,3 +328,10 @@ def test_a_worker_may_have_the_recipes_port_for_itself(project: Path) -> None:
         "clusters:\n  p: {sparks: [a, b], serve: [model]}\n"
     )
     assert [s.recipe for s in load_fleet(path, SETTINGS).clusters[0].serve] == ["model"]
+
+
+def test_the_others_learn_what_the_head_answers(project: Path) -> None:
+    """A page lists models by what the data says of the other sparks; workers answer nobody."""
+    fleet = load(project, "p: {sparks: [b, a], serve: [model]}")
+    found = {one["name"]: [entry["recipe"] for entry in one["serve"]] for one in peers(fleet, "c")}
+    assert found == {"a": [], "b": ["model"], "d": []}
