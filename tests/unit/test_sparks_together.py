@@ -115,6 +115,7 @@ def test_no_part_starts_at_boot_and_only_the_head_starts_again_by_itself() -> No
     worker, head = text(1), text(0)
     assert "[Install]" not in worker + head
     assert "Restart=no" in worker
+    assert "KillMode=mixed" in worker
     assert "Restart=on-failure" in head
     gate = head.index("pair_link.py")
     assert head.index("memory_gate.py") < gate < head.index("\nExecStart=")

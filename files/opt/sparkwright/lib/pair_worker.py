@@ -38,6 +38,9 @@ class Worker:
             return ""
         if state["active"] == "activating" and not used:
             return ""
+        if state["active"] == "deactivating":
+            # Asked every 2 s until it has ended: one order is enough, and one line of the journal.
+            return ""
         say(f"the head starts: a fresh {self.unit}")
         # A head that starts is a decision: what counts starts in vain is the head's own limit.
         order("reset-failed", self.unit)
