@@ -7,15 +7,7 @@ vLLM's own interface for platforms (vllm.platform_plugins); its files stay as th
 
 from __future__ import annotations
 
-from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicator
 from vllm.platforms.cpu import CpuPlatform
-
-
-class Gloo(CpuCommunicator):  # type: ignore[misc]
-    """Over Ray all ranks have one name for shared memory, also those on different machines."""
-
-    def _all_group_ranks_share_shm_group_name(self) -> bool:
-        return False
 
 
 class RayCpu(CpuPlatform):  # type: ignore[misc]
@@ -25,4 +17,4 @@ class RayCpu(CpuPlatform):  # type: ignore[misc]
 
     @classmethod
     def get_device_communicator_cls(cls) -> str:
-        return f"{__name__}.Gloo"
+        return "sparkwright_lab_communicator.Gloo"
