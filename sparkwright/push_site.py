@@ -84,7 +84,7 @@ class Site:
         member, me = self.members[giver], self.members[taker]
         if giver == taker or member.gone or member.mute or giver in me.lost:
             return False
-        there = content in member.has or (member.present and content in member.claimed)
+        there = content in member.has or content in member.claimed
         return there and (giver, content) not in me.wrong
 
     def sources(self, name: str, content: str) -> list[str]:

@@ -372,6 +372,16 @@ def test_a_push_that_fails_ends_that_machine_alone(start: Callable[..., Run]) ->
     assert run.letters() == list("abc")
 
 
+def test_a_push_that_fails_ends_the_copy_beside_it(start: Callable[..., Run]) -> None:
+    run = start(s1="ab", s2="b")
+    run.machines["s2"].named = {"b"}
+    run.send = lambda *args: False  # type: ignore[method-assign]  # its disk is full
+    run._take = lambda *args: False  # type: ignore[method-assign]  # nothing comes for long
+    run.at_once()
+    assert run.done == {"s1": False}
+    assert any("stop sparkwright-bundle-copy-" in text for text in run.machines["s1"].commands)
+
+
 def test_a_copy_that_breaks_is_sent_instead(start: Callable[..., Run]) -> None:
     run = start(s1="ab", s2="ab")
     run.machines["s1"].named = set("ab")
