@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.e2e import support
-from tests.fleet.test_pair import CLUSTER, RECIPE, RECIPES, UNIT
+from tests.fleet.test_pair import CLUSTER, PAIR, RECIPES
 from tests.lab.lab import Lab, start_lab
 from tests.lab.machine import Machine
 
@@ -35,7 +35,7 @@ class Site:
     def fleet(self, ports: tuple[int, int]) -> Path:
         """A fleet file with these ports, so that another pair of ports is a change of both."""
         path = self.place / f"{ports[0]}.yaml"
-        cluster = {**CLUSTER, "serve": [{"recipe": RECIPE, "port": ports[0]}]}
+        cluster = {**CLUSTER, "serve": [{"recipe": PAIR.recipe, "port": ports[0]}]}
         serve: dict[str, list[object]] = {"spark-3": [{"recipe": ALONE, "port": ports[1]}]}
         self.lab.write_fleet(path, serve, settings=support.settings(), clusters={"pair-a": cluster})
         values: dict[str, Any] = yaml.safe_load(path.read_text())
@@ -65,7 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: Site) -> None:
-    head = support.process(site.head, UNIT)
+    head = support.process(site.head, PAIR.unit)
     alone = support.process(site.neighbour, ALONE_UNIT)
     site.worker.link_down()
     done = support.sparkwright(site.fleet(NEW), "converge")
@@ -74,7 +74,7 @@ def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: S
     assert done.returncode == 2, done.stderr
     assert "spark-2 takes no part in this run" in done.stderr
     # The pair serves what it served: the same process, with the old port.
-    assert support.process(site.head, UNIT) == head
+    assert support.process(site.head, PAIR.unit) == head
     assert support.ask(site.head, OLD[0], "tiny-pair") == "SPARK"
     # The neighbour got its change.
     assert support.process(site.neighbour, ALONE_UNIT) != alone
