@@ -110,14 +110,21 @@ class Share:
 def addresses(own: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Where a machine reaches another: the fabric of a cluster of both first, then its address.
 
+    None that is its own as well (two ports of the laptop's 127.0.0.1): there it would ask itself.
+
     + own, other: pyinfra data of both; `lan` is the other's address as the laptop reaches it
     """
-    cluster = own.get("cluster") or {}
-    members = {m["address"]: m.get("fabric", ()) for m in cluster.get("members", ())}
-    fabric: Iterable[str] = members.get(other.get("ssh_hostname"), ())
-    return list(dict.fromkeys([*fabric, str(other["lan"])]))
+    mine = own_addresses(own)
+    return [place for place in _places(own, other) if place not in mine]
 
 
 def own_addresses(own: Mapping[str, Any]) -> list[str]:
     """Where a machine is asked: all its addresses in a cluster's fabric, and the laptop's."""
-    return addresses(own, own)
+    return _places(own, own)
+
+
+def _places(own: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    cluster = own.get("cluster") or {}
+    members = {m["address"]: m.get("fabric", ()) for m in cluster.get("members", ())}
+    fabric: Iterable[str] = members.get(other.get("ssh_hostname"), ())
+    return list(dict.fromkeys([*fabric, str(other["lan"])]))

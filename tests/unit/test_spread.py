@@ -109,6 +109,13 @@ def test_the_fabric_comes_first_within_a_cluster() -> None:
     assert spread.own_addresses(own) == ["192.168.100.1", "192.168.101.1", "10.0.0.1"]
 
 
+def test_a_machine_does_not_take_itself_for_another() -> None:
+    """Ports that the laptop forwards: both machines have its own address."""
+    one, two = ({"ssh_hostname": "127.0.0.1", "lan": "127.0.0.1", "ssh_port": n} for n in (1, 2))
+    assert spread.addresses(one, two) == []
+    assert spread.own_addresses(one) == ["127.0.0.1"]
+
+
 def test_the_token_travels_through_standard_input_alone() -> None:
     token = spread_wire.token(b"secret", ITEM)
     commands = [
