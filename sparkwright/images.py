@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparkwright import image_copies
 from sparkwright.artifacts import Artifact
 from sparkwright.digest import digest
 from sparkwright.docker_run import DOCKER
@@ -18,6 +19,7 @@ from sparkwright.jobs import Job, JobPlan
 from sparkwright.paths import LIB, machine_files
 from sparkwright.resources import Spec, State
 from sparkwright.site import need
+from sparkwright.spread import Item
 
 RECORDS = "/var/lib/sparkwright/images"
 
@@ -27,7 +29,8 @@ class Wanted:
     """One image that recipes of a machine use.
 
     + asks: what is asked about itself: "vllm", "llama.cpp" (then by `program`) or ""
-    + work_dir: where an archive lies while it is loaded
+    + data_dir: below it an archive lies while it is loaded, and a copy while it is given
+    + user: the service account, which gives copies to other machines
     + stall_s: no byte and no step for so long ends the pull
     + keep: images of ours that stay, those in use included
     + stay: records (file names) that this machine's recipes use
@@ -36,7 +39,8 @@ class Wanted:
     image: Artifact
     asks: str
     program: str
-    work_dir: str
+    data_dir: str
+    user: str
     stall_s: int
     keep: int
     stay: tuple[str, ...]
@@ -130,12 +134,27 @@ def plan(wanted: Wanted, states: list[State]) -> JobPlan:
     elif have.inputs != name:
         drift = f"image {wanted.named}: {record(wanted.image)} does not vouch for it"
     else:
-        return JobPlan()
-    return JobPlan((drift,), _job(wanted, name, have.known_id))
+        return JobPlan(item=item_of(wanted))
+    held = have.reference != "absent"
+    return JobPlan((drift,), _job(wanted, name, have.known_id), item=item_of(wanted), held=held)
+
+
+def item_of(wanted: Wanted) -> Item | None:
+    """What machines can copy.
+
+    None without the id in the lock, by which a copy is proved, and where a bundle's file lies on
+    the machine already.
+    """
+    image, copies = wanted.image, image_copies.place(wanted.data_dir)
+    if image.image_id is None or (image.archive and image.archive.url.startswith("file:")):
+        return None
+    key = f"image-{digest({'image': wanted.named, 'id': image.image_id, 'place': copies})}"
+    export = ("spread_image.py", wanted.named, image.image_id, record(image))
+    return Item(key, f"image {image.ref}", f"{copies}/{key}/tree", export=export)
 
 
 def _job(wanted: Wanted, name: str, known_id: str) -> Job:
-    image = wanted.image
+    image, item = wanted.image, item_of(wanted)
     spec = {
         "image": wanted.named,
         "image_id": image.image_id,
@@ -143,7 +162,9 @@ def _job(wanted: Wanted, name: str, known_id: str) -> Job:
         "platform": image.platform,
         "size": image.size,
         "archive": vars(image.archive).copy() if image.archive else None,
-        "work": wanted.work_dir,
+        "work": f"{wanted.data_dir}/images",
+        "copy": item.place if item else "",
+        "user": wanted.user,
         "stall_s": wanted.stall_s,
         "asks": wanted.asks,
         "program": wanted.program,

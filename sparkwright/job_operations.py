@@ -29,7 +29,8 @@ def detached(specs: Sequence[Spec], plan: Callable[[list[State]], JobPlan]) -> C
 
     with spread_run.asking(current_state, current_host):
         wanted = plan(ask(current_host, specs))
-        share = spread_run.share_of(current_state, current_host, wanted.item, not wanted.job)
+        holds = wanted.held or not wanted.job
+        share = spread_run.share_of(current_state, current_host, wanted.item, holds)
     for text in wanted.notes:
         report.note(current_host, text)
     if not wanted.drift:
@@ -37,7 +38,7 @@ def detached(specs: Sequence[Spec], plan: Callable[[list[State]], JobPlan]) -> C
         return
     report.drift(current_host, list(wanted.drift))
     job, executing = wanted.job, current_state.current_stage == StateStage.Execute
-    if share and job and executing:
+    if share and job and executing and not wanted.held:
         spread_run.gather(current_state)
         get = spread_operations.files if share.item.files else spread_operations.tree
         yield from get(share, wanted, job)

@@ -61,6 +61,7 @@ class JobPlan:
     + after: commands once the work is done (switching a link)
     + notes: things to say that are no drift
     + item: what this is to other machines, which can copy it; None: nothing to them
+    + held: whether the machine has the item whole although `job` has something to do about it
     """
 
     drift: tuple[str, ...] = ()
@@ -69,6 +70,7 @@ class JobPlan:
     after: tuple[Command, ...] = ()
     notes: tuple[str, ...] = ()
     item: Item | None = field(default=None, compare=False)
+    held: bool = False
 
 
 def start_commands(job: Job) -> list[Command]:

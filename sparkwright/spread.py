@@ -27,12 +27,15 @@ class Item:
     + what: how messages call it
     + place: directory on the machine
     + files: (path, bytes) of weights, in order; () for a tree, which is listed on a machine
+    + export: our program that makes the tree on a machine that has the thing in another form, and
+      its words; the tree is alone in a directory, which goes when nobody wants it any more
     """
 
     key: str
     what: str
     place: str
     files: tuple[tuple[str, int], ...] = ()
+    export: tuple[str, ...] = ()
 
 
 @dataclass

@@ -135,20 +135,15 @@ def offered(state: Any, share: Share, name: str) -> str:
         share.giving.add(name)
         holder = state.inventory.get_host(name)
         data = spread_run.data_of(holder)
-        user = data["service_user"]
+        told = spread_run.token(share), spread_run.serving(data)
         done, out = spread_run.run_on(
-            holder, spread_wire.offer(share.item, user, spread_run.token(share))
+            holder, spread_wire.offer(share.item, data["service_user"], *told)
         )
-        listed = spread_run.last(out) if done else ""
-        if listed:
-            own = spread.own_addresses(data)
-            serve = spread_wire.serve(user, data["spread_port"], own)
-            done, out = spread_run.run_on(holder, serve)
         if not done:
             share.gone.add(name)
             what = f"cannot give {share.item.what} to others: {spread_run.last(out)}"
             report.note(holder, what)
-        share.lists[name] = listed if done else ""
+        share.lists[name] = spread_run.last(out) if done else ""
     return share.lists[name]
 
 

@@ -19,7 +19,7 @@ import gevent
 from pyinfra import logger
 from pyinfra.api import StringCommand
 
-from sparkwright import report, spread, spread_wire
+from sparkwright import image_copies, report, spread, spread_wire
 from sparkwright.resources import Command
 from sparkwright.spread import Item, Share
 
@@ -117,11 +117,16 @@ def run_on(host: Any, command: Command) -> tuple[bool, str]:
 
 def giving(data: Mapping[str, Any], share: Share) -> list[Command]:
     """Commands by which a machine gives what it has of the item."""
-    user = data["service_user"]
     return [
-        *spread_wire.announce(share.item, user, token(share)),
-        spread_wire.serve(user, data["spread_port"], spread.own_addresses(data)),
+        *spread_wire.announce(share.item, data["service_user"], token(share)),
+        serving(data),
     ]
+
+
+def serving(data: Mapping[str, Any]) -> Command:
+    """The command that has a machine's server run."""
+    own, copies = spread.own_addresses(data), image_copies.place(data["data_dir"])
+    return spread_wire.serve(data["service_user"], data["spread_port"], own, copies)
 
 
 def serves(state: Any, share: Share, name: str) -> bool:

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from sparkwright.image_copies import SERVER, at_the_end
 from sparkwright.jobs import Job
 from sparkwright.paths import LIB, RUN
 from sparkwright.resources import Command, quote, write_file
 from sparkwright.spread import Item
 
 PLACE: Final = f"{RUN}/spread"
-UNIT: Final = "sparkwright-spread.service"
+UNIT: Final = SERVER
 
 
 def token(secret: bytes, item: Item) -> str:
@@ -48,14 +49,32 @@ def announce(item: Item, user: str, secret: str) -> list[Command]:
     return [place(user), write_file(path_of(item), text, user, user, "0600")]
 
 
-def offer(item: Item, user: str, secret: str) -> Command:
-    """Let a machine list its tree and give it; prints the sha256 of the list."""
-    words = ("python3", f"{LIB}/spread_tree.py", "offer", item.place, path_of(item), user)
-    return Command(f"{place(user).shell} && {quote(*words)}", stdin=secret)
+def offer(item: Item, user: str, secret: str, serving: Command) -> Command:
+    """Let a machine list its tree and give it; prints the sha256 of the list at last.
+
+    + serving: has the server run
+    """
+    program, *more = item.export or ("spread_tree.py",)
+    words = ("python3", f"{LIB}/{program}", "offer", item.place, path_of(item), user, *more)
+    give = f'listed=$({quote(*words)}) && {{ {serving.shell}; }} && echo "$listed"'
+    if item.export:
+        home = item.place.rsplit("/", 1)[0]
+        own = f"install -d -m 0750 -o root -g {user} {quote(home.rsplit('/', 1)[0], home)}"
+        # The lock from before the first byte until the server runs, whose end removes the tree,
+        # also when the laptop is gone meanwhile.
+        give = f"{own} && flock {quote(home)} sh -c {quote(f'{give} || {{ {_gone(item)}; }}')}"
+    return Command(f"{place(user).shell} && {give}", stdin=secret)
 
 
-def serve(user: str, port: int, addresses: Sequence[str]) -> Command:
-    """Have the server run; it ends by itself."""
+def _gone(item: Item) -> str:
+    return f"rm -rf {quote(item.place)}; exit 1"
+
+
+def serve(user: str, port: int, addresses: Sequence[str], copies: str) -> Command:
+    """Have the server run; it ends by itself.
+
+    + copies: directory of what was exported for it, which goes with it
+    """
     words = [
         "systemd-run",
         "--quiet",
@@ -67,6 +86,7 @@ def serve(user: str, port: int, addresses: Sequence[str]) -> Command:
         "--property=NoNewPrivileges=yes",
         "--property=Nice=5",
         "--property=OOMScoreAdjust=500",
+        f"--property={at_the_end(copies)}",
         "python3",
         f"{LIB}/spread_serve.py",
         PLACE,
@@ -81,10 +101,12 @@ def serve(user: str, port: int, addresses: Sequence[str]) -> Command:
 def stop(item: Item) -> Command:
     """Stop giving an item; the server goes when it was the last one."""
     # It drops the page cache of what it gave, so it goes before the files that say what that was.
+    home = item.place.rsplit("/", 1)[0]
+    exported = f"; rm -rf {quote(home)}" if item.export else ""
     return Command(
         f'if [ "$(ls {PLACE}/*.json 2>/dev/null)" = {quote(path_of(item))} ]; then '
         f"systemctl --quiet stop {UNIT} 2>/dev/null; fi; "
-        f"rm -f {quote(path_of(item), f'{PLACE}/{item.key}.list')}"
+        f"rm -f {quote(path_of(item), f'{PLACE}/{item.key}.list')}{exported}"
     )
 
 

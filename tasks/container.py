@@ -14,6 +14,7 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import deploy
 
+from sparkwright.image_copies import NoCopies, place
 from sparkwright.image_needs import artifacts, users, wanted
 from sparkwright.images import plan, probes
 from sparkwright.job_operations import detached
@@ -34,4 +35,7 @@ def install(data: Mapping[str, Any]) -> None:
             plan=partial(plan, want),
         )
     if users(items):
-        ensure(name="Remove containers that no unit has", resources=[LeftContainers()])
+        ensure(
+            name="Remove containers that no unit has, and copies of images that nobody gives",
+            resources=[LeftContainers(), NoCopies(place(data["data_dir"]))],
+        )

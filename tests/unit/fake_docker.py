@@ -28,6 +28,12 @@ class _Handler(BaseHTTPRequestHandler):
         return "socket"
 
     def do_GET(self) -> None:
+        if self.path == "/info":
+            self._send(200, [{"DockerRootDir": self.server.root}])
+            return
+        if self.path.endswith("/get"):
+            self._export(unquote(self.path.removeprefix("/images/").removesuffix("/get")))
+            return
         name = unquote(self.path.removeprefix("/images/").removesuffix("/json"))
         found = self.server.images.get(name)
         if found is None:
@@ -37,8 +43,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         path, _, query = self.path.partition("?")
-        length = int(self.headers.get("Content-Length", "0"))
-        body = self.rfile.read(length)
+        body = self._body()
+        self.server.bodies.append(body)
         self.server.calls.append((path, parse_qs(query), dict(self.headers), len(body)))
         if self.server.refusal:
             self._send(500, [{"message": self.server.refusal}])
@@ -47,6 +53,26 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, self.server.events)
         if self.server.stalls:
             self.server.released.wait(10)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        found = b""
+        while size := int(self.rfile.readline(), 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
+
+    def _export(self, name: str) -> None:
+        data = self.server.exports.get(name)
+        if data is None:
+            self._send(404, [{"message": f"No such image: {name}"}])
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
     def _send(self, status: int, lines: list[Any]) -> None:
         body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
@@ -64,6 +90,8 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     + images: name or id -> what it says of one; arrives: what a pull or load adds
     + events: lines of the answer to a pull or load; refusal: answered with status 500 instead
     + stalls: say nothing more after the events
+    + exports: id -> the tar that `docker save` gives; bodies: what was sent here, call by call
+    + root: docker's directory
     """
 
     daemon_threads = True
@@ -75,6 +103,9 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.events: list[Any] = []
         self.refusal = ""
         self.stalls = False
+        self.exports: dict[str, bytes] = {}
+        self.bodies: list[bytes] = []
+        self.root = str(path.parent)
         self.released = threading.Event()
         self.calls: list[tuple[str, dict[str, list[str]], dict[str, str], int]] = []
 

@@ -74,11 +74,14 @@ def test_the_job_gets_everything_and_the_id_that_was_known() -> None:
     wanted = dataclasses.replace(WANTED, image=dataclasses.replace(IMAGE, archive=ARCHIVE))
     job = images.plan(wanted, image_states(record=RECORD)).job
     assert job is not None
+    item = images.item_of(WANTED)
+    assert item is not None
     assert job.spec == {
         "image": f"docker.io/lab/llama@{DIGEST}", "image_id": ID, "known_id": ID,
         "platform": "linux/arm64", "size": 1000, "archive": vars(ARCHIVE), "asks": "llama.cpp",
         "program": "/app/llama-server", "work": "/srv/sparkwright/images", "stall_s": 300,
-        "keep": 2, "stay": [f"{'d1' * 32}.json"],
+        "keep": 2, "stay": [f"{'d1' * 32}.json"], "user": "llm",
+        "copy": item.place,
     }  # fmt: skip
 
 
@@ -97,7 +100,7 @@ def test_what_a_record_depends_on_changes_its_digest(changes: dict[str, Any]) ->
 
 
 def test_what_is_kept_and_where_it_lies_asks_nothing_again() -> None:
-    other = dataclasses.replace(WANTED, keep=9, stay=(), work_dir="/x", stall_s=1)
+    other = dataclasses.replace(WANTED, keep=9, stay=(), data_dir="/x", stall_s=1)
     assert digest(images.inputs(other)) == NAME
 
 

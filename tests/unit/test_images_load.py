@@ -51,7 +51,7 @@ class Machine:
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    for name in ("alone", "fetch", "docker_api", "introspect_image"):
+    for name in ("alone", "fetch", "docker_api", "introspect_image", "spread_tree", "spread_image"):
         program(name)
     return program("load_image")
 

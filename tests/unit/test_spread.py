@@ -118,13 +118,14 @@ def test_a_machine_does_not_take_itself_for_another() -> None:
 
 def test_the_token_travels_through_standard_input_alone() -> None:
     token = spread_wire.token(b"secret", ITEM)
+    serve = spread_wire.serve("llm", 8473, ["10.0.0.1"], "/srv/copies")
     commands = [
         *spread_wire.announce(ITEM, "llm", token),
-        spread_wire.offer(ITEM, "llm", token),
-        spread_wire.serve("llm", 8473, ["10.0.0.1"]),
+        spread_wire.offer(ITEM, "llm", token, serve),
+        serve,
     ]
     assert not any(token in command.shell for command in commands)
-    assert spread_wire.offer(ITEM, "llm", token).stdin == token
+    assert spread_wire.offer(ITEM, "llm", token, serve).stdin == token
     assert token != spread_wire.token(b"secret", Item("other", "x", "/"))
     assert token != spread_wire.token(b"another", ITEM)
 

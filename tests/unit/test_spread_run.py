@@ -38,6 +38,7 @@ class FakeHost:
             "spread": True,
             "spread_port": 8473,
             "service_user": "llm",
+            "data_dir": "/srv/sparkwright",
             "ssh_hostname": f"10.0.0.{self.name[-1]}",
             "_sudo": True,
         }

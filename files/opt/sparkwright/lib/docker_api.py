@@ -10,12 +10,15 @@ import contextlib
 import http.client
 import json
 import socket
+import subprocess
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 SOCKET = "/var/run/docker.sock"
+# Seconds until the first byte of an export, which is written to a disk before (our choice).
+SAVE_S = 900.0
 CREDENTIALS = Path("/root/.docker/config.json")
 # Told after each event: bytes that came, and what happens now.
 Tell = Callable[[int, str], None]
@@ -29,7 +32,7 @@ class _Local(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
     def __init__(self, timeout_s: float) -> None:
-        super().__init__("docker", timeout=timeout_s)
+        super().__init__("docker", timeout=timeout_s, blocksize=1 << 20)
 
     def connect(self) -> None:
         """Connect to the engine."""
@@ -88,9 +91,37 @@ def pull(name: str, platform: str, stall_s: float, tell: Tell) -> None:
 def load(path: Path, stall_s: float, tell: Tell) -> str:
     """Hand an archive to the engine; returns the name or id that it gives. Raises as pull()."""
     with path.open("rb") as file:
-        counted = _Counted(file, tell)
-        headers = {"Content-Type": "application/x-tar", "Content-Length": str(path.stat().st_size)}
-        answer = _call("POST", "/images/load?quiet=1", stall_s, counted, headers)
+        return _loaded(_Counted(file, tell), {"Content-Length": str(path.stat().st_size)}, stall_s)
+
+
+def load_tree(top: Path, stall_s: float, tell: Tell) -> str:
+    """The same with what `save` gave, unpacked."""
+    words = ["tar", "--create", "--directory", str(top), "."]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as tar:
+        if tar.stdout is None:
+            raise DockerError("tar gives nothing")
+        name = _loaded(_Counted(tar.stdout, tell), {}, stall_s)
+    if tar.returncode:
+        raise DockerError(f"tar ended with status {tar.returncode}")
+    return name
+
+
+def save(image: str) -> http.client.HTTPResponse:
+    """An image as a tar of its layers, configuration and names. Raises DockerError, OSError.
+
+    Beside the engine's own progress there is nothing to hear for as long as it prepares.
+    """
+    return _call("GET", f"/images/{urllib.parse.quote(image, safe=':')}/get", SAVE_S)
+
+
+def root() -> str:
+    """The directory where the engine keeps images, and works. Raises DockerError, OSError."""
+    return str(json.loads(_call("GET", "/info", 60).read())["DockerRootDir"])
+
+
+def _loaded(content: _Counted, headers: dict[str, str], stall_s: float) -> str:
+    headers = {"Content-Type": "application/x-tar", **headers}
+    answer = _call("POST", "/images/load?quiet=1", stall_s, content, headers)
     text = "".join(str(event.get("stream", "")) for event in _events(answer, stall_s))
     names = [line.split(": ", 1)[1] for line in text.splitlines() if line.startswith("Loaded ")]
     if len(names) != 1:

@@ -2,7 +2,8 @@
 
     load_image.py SPEC.json     SPEC: image (repository@sha256:…), image_id, known_id,
                                 platform, size, archive (url, size, sha256), work, stall_s, asks,
-                                program, keep, stay, progress, stamp, digest
+                                program, keep, stay, progress, stamp, digest, copy, user;
+                                "spread" where other machines have it (spread_job.py)
 The record (`stamp`) is written last. Nothing that runs is touched, whatever goes wrong here.
 """
 
@@ -13,25 +14,32 @@ import os
 import subprocess
 import sys
 import time
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import docker_api
 import fetch
+import spread_image
 from docker_api import DockerError
 from introspect_image import facts
+from spread_image import NoRoomError
+from spread_tree import CopyError
 
-GONE = (DockerError, OSError, fetch.FetchError, subprocess.SubprocessError, ValueError)
+GONE = (
+    DockerError, OSError, fetch.FetchError, subprocess.SubprocessError, ValueError, CopyError,
+    HTTPException,
+)  # fmt: skip
 
 
 class Progress:
     """The small file that the laptop reads while we work.
 
-    + total: bytes that will come at most
+    + total: bytes that will come at most; note: said at the end
     """
 
     def __init__(self, path: str, total: int) -> None:
-        self.path, self.total = Path(path), total
+        self.path, self.total, self.note = Path(path), total, ""
         self.began = self.last = time.monotonic()
 
     def say(self, phase: str, message: str = "", **more: object) -> None:
@@ -70,7 +78,7 @@ def main(argv: list[str]) -> int:
         progress.say("failed", f"{spec['image']}: {error}")
         print(f"load_image: {spec['image']}: {error}", file=sys.stderr)
         return 1
-    progress.say("done")
+    progress.say("done", progress.note)
     return 0
 
 
@@ -78,13 +86,29 @@ def have(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """What docker knows of the image, which is there afterwards and is the wanted one."""
     found = docker_api.inspect(spec["image"]) or remembered(spec)
     if found is None:
-        progress.say("loading" if spec["archive"] else "pulling")
-        name = loaded(spec, progress) if spec["archive"] else pulled(spec, progress)
-        found = docker_api.inspect(name)
+        found = docker_api.inspect(brought(spec, progress))
     if found is None:
         raise DockerError("docker does not have it although it reported success")
     check(spec, found)
     return found
+
+
+def brought(spec: dict[str, Any], progress: Progress) -> str:
+    """Have it come from other machines, where the laptop names some, else from outside."""
+
+    def load(top: Path, size: int) -> str:
+        progress.total = size
+        return docker_api.load_tree(top, spec["stall_s"], progress.bytes)
+
+    if spec.get("spread"):
+        try:
+            return spread_image.copied(spec, load)
+        except (NoRoomError, DockerError, OSError) as error:
+            # This machine's own trouble: the others go on copying from the one that gives.
+            progress.note = f"no copy of another machine's: {error}"
+            print(progress.note, flush=True)
+    progress.say("loading" if spec["archive"] else "pulling", progress.note)
+    return loaded(spec, progress) if spec["archive"] else pulled(spec, progress)
 
 
 def pulled(spec: dict[str, Any], progress: Progress) -> str:

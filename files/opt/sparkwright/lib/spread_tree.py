@@ -24,7 +24,7 @@ from typing import Any
 
 from job_progress import Progress
 from spread_job import Spread
-from spread_link import Link
+from spread_link import Busy, Link
 from spread_part import Part, settle
 from spread_swarm import Swarm
 
@@ -114,7 +114,7 @@ def receive(spread: Spread, user: str, top: Path, dest: Path, progress: Progress
 
     + dest: the name that `top` will have; both are served from
     """
-    text = _list(spread)
+    text = listed(spread)
     rows: list[Row] = json.loads(text)
     shutil.rmtree(top, ignore_errors=True)
     top.mkdir(parents=True)
@@ -133,12 +133,18 @@ def receive(spread: Spread, user: str, top: Path, dest: Path, progress: Progress
             os.utime(place, ns=(row["time"], row["time"]))
 
 
-def _list(spread: Spread) -> bytes:
-    """The list that the laptop vouches for, from the first machine that has it."""
+def listed(spread: Spread) -> bytes:
+    """The list that the laptop vouches for, from the first machine that has it.
+
+    Raises CopyError.
+    """
     wrong: list[str] = []
     for peer in spread.peers:
         try:
             text = Link(peer).manifest()
+        except Busy:  # it receives the tree itself and has no list yet
+            wrong.append(f"{peer.name}: has no list")
+            continue
         except (OSError, HTTPException) as error:
             wrong.append(f"{peer.name}: {error}")
             continue
