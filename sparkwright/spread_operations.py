@@ -135,6 +135,8 @@ def offered(state: Any, share: Share, name: str) -> str:
         share.giving.add(name)
         holder = state.inventory.get_host(name)
         data = spread_run.data_of(holder)
+        if share.item.export:
+            report.note(holder, f"{share.item.what}: writes it out for others")
         told = spread_run.token(share), spread_run.serving(data)
         done, out = spread_run.run_on(
             holder, spread_wire.offer(share.item, data["service_user"], *told)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -163,20 +166,58 @@ def test_a_file_of_the_lock_is_brought_once(site: Site) -> None:
     site.nothing_left()
 
 
+@contextmanager
+def slow(machine: Machine) -> Iterator[None]:
+    """What leaves it goes at 16 Mbit/s."""
+    namespace = machine.setting.record.namespaces[machine.index]
+    shaped = "tc qdisc {} dev eth0 root tbf rate 16mbit burst 32kb latency 400ms"
+    run("ip", "netns", "exec", namespace, *shaped.format("add").split())
+    try:
+        yield
+    finally:
+        run("ip", "netns", "exec", namespace, *shaped.format("del").split())
+
+
+def arriving(*machines: Machine) -> bool:
+    """Whether more than a MiB of the image has come to one of them, and not all of it."""
+    came = f"sudo find {COPIES} -path '*/.arriving/*' -type f -size +1M"
+    return any(machine.ssh(came, check=False).stdout for machine in machines)
+
+
+def test_a_laptop_that_dies_in_the_middle(site: Site) -> None:
+    """The machines finish, and what was made for copying goes with the servers."""
+    fleet = site.fleet()
+    one, two, three = site.lab.machines
+    site.lose(two, three)
+    site.lab.upstream.set("/v2/*", status=503)
+    words = [support.PROGRAM, "converge"]
+    with slow(one):
+        laptop = subprocess.Popen(
+            words, cwd=support.PROJECT, env={**os.environ, "SPARKS_FILE": str(fleet)},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        wait_for(lambda: arriving(two, three), "nothing came from the holder")
+        os.killpg(laptop.pid, signal.SIGKILL)
+        laptop.wait()
+        assert one.ssh(f"sudo ls {COPIES}").stdout
+        left = f"sudo sh -c {LEFT!r}"
+        wait_for(lambda: not any(m.ssh(left, check=False).stdout for m in site.lab.machines),
+                 "a server or a copy stays")  # fmt: skip
+    summary = support.converge(fleet)
+    assert not any("not on the machine" in what for what in changes(summary)), summary
+    site.served()
+    site.nothing_left()
+
+
 def test_a_holder_that_is_killed_in_the_middle(site: Site) -> None:
     fleet = site.fleet()
     one, two, three = site.lab.machines
     site.lose(two, three)
-    namespace = one.setting.record.namespaces[one.index]
-    shaped = "tc qdisc add dev eth0 root tbf rate 16mbit burst 32kb latency 400ms"
-    run("ip", "netns", "exec", namespace, *shaped.split())
-    came = f"sudo find {COPIES} -path '*/.arriving/*' -type f -size +1M"
-    with site.asked() as asked, in_background(fleet, patience_s=900) as result:
-        wait_for(lambda: any(m.ssh(came, check=False).stdout for m in (two, three)),
-                 "nothing came from the holder")  # fmt: skip
+    with slow(one), site.asked() as asked, in_background(fleet, patience_s=900) as result:
+        wait_for(lambda: arriving(two, three), "nothing came from the holder")
         one.kill()
         text = result()
-    run("ip", "netns", "exec", namespace, "tc", "qdisc", "del", "dev", "eth0", "root")
     one.boot()
     assert text.startswith("rc 2\n"), text
     assert "Traceback" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,12 +21,18 @@ WANTED = {path: data for path, data in FILES.items() if path not in UNWANTED}
 TOKEN = "a-token-of-the-test"
 
 
+def address(number: int) -> str:
+    """A loopback address that no other process's tests have: they run beside one another."""
+    high, low = divmod(os.getpid(), 250)
+    return f"127.{1 + high % 250}.{low}.{number}"
+
+
 class Machine:
     """One of them: its own directories, its server, its job."""
 
     def __init__(self, tmp: Path, number: int, hub: FakeHub) -> None:
         self.name = f"spark-{number}"
-        self.address = f"127.0.77.{number}"
+        self.address = address(number)
         self.top = tmp / self.name
         self.dir, self.run = self.top / "weights", self.top / "run"
         self.run.mkdir(parents=True)

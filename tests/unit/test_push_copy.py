@@ -19,6 +19,7 @@ import pytest
 from sparkwright import push_wire
 from sparkwright.push_site import Site
 from tests.unit.machine_case import program
+from tests.unit.spread_case import address
 from tests.unit.weights_case import LIB
 
 PORT = 18474
@@ -33,7 +34,7 @@ class Far:
     """One machine: its part of the bundle, its server, its copy."""
 
     def __init__(self, top: Path, number: int) -> None:
-        self.name, self.address = f"spark-{number}", f"127.0.78.{number}"
+        self.name, self.address = f"spark-{number}", address(number)
         self.member = SITE.member(self.name)
         self.top, self.run = top / self.name / "bundle", top / self.name / "run"
         self.incoming = self.top / push_wire.INCOMING
