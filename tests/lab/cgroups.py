@@ -10,6 +10,10 @@ from pathlib import Path
 
 from .host import LabError
 
+# A killed process that waits for the disk ends when the disk has answered; with 40 machines on two
+# cores that took more than 10 s (seen), and a lab was left behind.
+WAIT_S = 90.0
+
 
 def hierarchies() -> list[Path]:
     """Mount points of cgroup2 and of systemd's own version 1 hierarchy, where there is one."""
@@ -27,7 +31,7 @@ def names(tag: str, index: int) -> list[Path]:
     return [top / f"sparkwright-lab-{tag}-{index}" for top in hierarchies()]
 
 
-def kill(group: Path, wait: float = 10) -> None:
+def kill(group: Path, wait: float = WAIT_S) -> None:
     """End every process of a group at once; version 1 has no such switch and needs none.
 
     **Raises**: `LabError` when one is still there after `wait` seconds.
