@@ -181,6 +181,18 @@ def test_wrong_bytes_are_not_taken_and_their_giver_is_named(far: Callable[[int],
     assert not (two.incoming / f"{large}.part").exists()
 
 
+def test_a_machine_that_is_busy_is_not_wrong(far: Callable[[int], Far]) -> None:
+    one, two = far(1), far(2)
+    one.has(*ALL)
+    job = two.start(ALL[:1], one)
+    ended(job)
+    copy = program("push_copy").Copy(json.loads((two.copy / "spec.json").read_text()))
+    copy.swarm.asked[0].not_before[0] = time.monotonic() + 5  # it gives it to another one
+    assert copy.wrong([0]) == []
+    copy.swarm.asked[0].not_before[0] = time.monotonic() + 3000  # it was not what it should be
+    assert copy.wrong([0]) == [["spark-1", 0, "gave other bytes"]]
+
+
 def test_a_machine_that_lacks_what_it_should_have_is_named(
     far: Callable[[int], Far], monkeypatch: pytest.MonkeyPatch
 ) -> None:
