@@ -63,7 +63,7 @@ test-wheels: setup ## look into vLLM's real wheels for a Spark; ARGS=--all hashe
 	@$(PYTHON) -m tests.wheels $(ARGS) </dev/null
 
 test-vllm-pair: lab-host setup ## a real vLLM on two lab machines, by mp and over Ray; ARGS="mp": one
-	@$(PYTHON) -m tests.vllm_pair $(ARGS) </dev/null
+	@timeout --foreground 3600 $(PYTHON) -m tests.vllm_pair $(ARGS) </dev/null
 
 test-operate: lab-host setup ## status, verify, fit and doctor on healthy and broken machines
 	@$(PYTHON) -m tests.operate </dev/null
