@@ -1,7 +1,8 @@
 """`make test-vllm-pair`: two lab machines serve one model with a real vLLM, by mp and over Ray.
 
 For each: converged, asked, converged again with nothing to do, a killed worker after which the pair
-comes back in order, and the next converge accepts it. The last line is
+comes back in order, and the next converge accepts it; over Ray the same with its head killed, and
+that the house's network reaches nothing of Ray. The last line is
 `RESULT vllm-pair engine=real mp=ok|FAILED ray=ok|FAILED`.
 """
 
@@ -48,12 +49,12 @@ def second(site: PairSite) -> bool:
     return summary["changed"] == 0 and same and code == 0
 
 
-def killed(site: PairSite, pair: Pair) -> bool:
-    """Kill the worker; whether the pair comes back in order and a converge accepts it."""
+def killed(site: PairSite, pair: Pair, machine: Machine, unit: str) -> bool:
+    """Kill one of its units; whether the pair comes back in order and a converge accepts it."""
     head, worker = site.lab.machines
     (old,) = pair.show(head, "InvocationID")
     begin = time.monotonic()
-    worker.ssh(f"sudo kill -9 {pair.show(worker, 'MainPID')[0]}")
+    machine.ssh(f"sudo kill -9 $(systemctl show -p MainPID --value {unit})")
     answer = pair.until_answers(site.lab.machines, old)
     took = time.monotonic() - begin
     order = pair.started(worker) < pair.started(head)
@@ -112,10 +113,13 @@ def outcomes(site: PairSite, how: str) -> bool:
         good.append(closed(site.lab.machines, pair))
     say(f"{how}: second converge")
     good.append(second(site))
+    head, worker = site.lab.machines
     say(f"{how}: the worker is killed")
-    good.append(killed(site, pair))
+    good.append(killed(site, pair, worker, pair.unit))
     if how == "ray":
-        good.append(both_in_ray(site.lab.machines[0], pair))
+        say(f"{how}: Ray's head is killed")
+        good.append(killed(site, pair, head, pair.unit.replace(".", "-ray.", 1)))
+        good.append(both_in_ray(head, pair))
     return all(good)
 
 
