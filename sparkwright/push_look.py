@@ -27,7 +27,7 @@ class Look:
     ) -> None:
         self.site, self.me, self.name = site, site.member(name), name
         self.rest, self.mine, self.sending = set(rest), set(mine), sending
-        self.told, self.message, self.copied = False, "", 0
+        self.told, self.message = False, ""
 
     def begins(self, job: Job, names: Collection[str]) -> None:
         """The job starts; these are asked."""
@@ -51,16 +51,15 @@ class Look:
             self.told = spread_run.run_on(host, push_wire.stop(self.job))[0]
             return
         if ended:
-            self._came(self.mine, copied=False)
+            self._came(self.mine)
         idle = self.sending is None or ended  # a machine takes one push at a time
         if idle and not self.told and self.site.stranded(self.name, waiting, self.names):
             self.told = spread_run.run_on(host, spread_wire.go(self.job))[0]
 
-    def _came(self, contents: Iterable[str], copied: bool = True) -> None:
+    def _came(self, contents: Iterable[str]) -> None:
         for content in set(contents) & self.me.wants:
             self.me.wants.discard(content)
             self.me.has[content] = f"{push_wire.INCOMING}/{content}"
-            self.copied += self.site.sizes[content] if copied else 0
 
     def _losses(self, host: Any, progress: Mapping[str, Any]) -> None:
         """Machines that do not answer, or not with what they should have."""

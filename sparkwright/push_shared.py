@@ -142,11 +142,13 @@ def _copy(state: Any, host: Any, data: Mapping[str, Any], site: Site, eye: Look)
     if done:
         done = watch(state, host, job, eye, failing=False)
         out = eye.message
+    look(host, data, site)  # raises where the machine is gone
+    me = site.member(host.name)
     if not done and not eye.told and not interrupts.came():
-        look(host, data, site)  # raises where the machine is gone
         report.note(host, f"{WHAT}: the copy failed ({spread_run.last(out)}); the laptop sends it")
-        site.member(host.name).lost |= set(names)
-    logger.info(f"{host.print_prefix}push: {eye.copied / 1e6:.1f} MB from other machines")
+        me.lost |= set(names)
+    copied = sum(site.sizes[content] for content in eye.rest - me.wants)
+    logger.info(f"{host.print_prefix}push: {copied / 1e6:.1f} MB from other machines")
 
 
 def settled(state: Any, host: Any, data: Mapping[str, Any], site: Site, whole: list[bool]) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -151,6 +151,12 @@ class Shared:
         words = f"sudo ls {INCOMING} | grep -cE '^[0-9a-f]{{64}}$'"
         return int(machine.ssh(words, check=False).stdout.strip() or 0)
 
+    def receivers(self) -> list[str]:
+        """Machines that the laptop is sending to: the receiver's text begins so."""
+        words = "pgrep -fc '[T]akes files that the laptop sends'"
+        return [m.name for m in self.lab.machines
+                if int(m.ssh(words, check=False).stdout.strip() or 0)]  # fmt: skip
+
 
 def plain(text: str) -> str:
     """Without colours."""
@@ -179,8 +185,3 @@ def until(condition: Callable[[], bool], child: subprocess.Popen[str], what: str
             raise AssertionError(f"{what}: the push ended: {child.communicate()[0][-4000:]}")
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
-
-
-def most(counts: Mapping[str, int]) -> str:
-    """The name with the largest figure."""
-    return max(counts, key=lambda name: counts[name])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from tests.airgap.place import no_route
-from tests.fleet.bundle_site import INCOMING, Shared, megabytes, most, plain, sent, until
+from tests.fleet.bundle_site import INCOMING, Shared, megabytes, plain, sent, until
 from tests.lab.lab import start_lab
 
 pytestmark = pytest.mark.lab
@@ -26,6 +27,22 @@ def shared(machines: Shared) -> Shared:
     """New machines, as far as the bundle is concerned."""
     machines.forget()
     return machines
+
+
+def in_the_middle(shared: Shared, child: subprocess.Popen[str]) -> tuple[str, str]:
+    """(the only machine that still gets something from the laptop, one that has copied some)."""
+    found: list[tuple[str, str]] = []
+
+    def so() -> bool:
+        receiving = shared.receivers()
+        copied = [m.name for m in shared.lab.machines if m.name not in receiving
+                  and shared.arrived(m) > 1]  # fmt: skip
+        if len(receiving) == 1 and copied:
+            found.append((receiving[0], copied[0]))
+        return bool(found)
+
+    until(so, child, "nothing was copied")
+    return found[0]
 
 
 def test_each_content_leaves_the_laptop_once(shared: Shared) -> None:
@@ -66,21 +83,14 @@ def test_a_machine_that_has_its_part_gives_it(shared: Shared) -> None:
 
 def test_the_machine_that_gets_it_dies_in_the_middle(shared: Shared) -> None:
     with shared.uplink(SLOW), shared.running() as child:
-        counts: dict[str, int] = {}
-
-        def some() -> bool:
-            counts.update({m.name: shared.arrived(m) for m in shared.lab.machines})
-            return sum(count > 0 for count in counts.values()) > 1
-
-        until(some, child, "nothing was copied")
-        first = most(counts)
+        first = in_the_middle(shared, child)[0]
         shared.machines[first].kill()
         said = plain(child.communicate(timeout=500)[0])
     try:
         assert child.returncode, said[-3000:]
         assert "Traceback" not in said, said[-5000:]
         assert f"the bundle: goes on without {first} (" in said, said[-5000:]
-        print(f"{first} was cut off with {counts} contents: {megabytes(said, 'sent')} MB sent")
+        print(f"{first} lost its power:", megabytes(said, "sent"), "MB sent by the laptop")
         others = [name for name in shared.parts if name != first]
         shared.good(*others)
         shared.nothing_left(*others)
@@ -96,14 +106,7 @@ def test_the_machine_that_gets_it_dies_in_the_middle(shared: Shared) -> None:
 
 def test_a_machine_that_copies_dies_in_the_middle(shared: Shared) -> None:
     with shared.uplink(SLOW), shared.running() as child:
-        counts: dict[str, int] = {}
-
-        def some() -> bool:
-            counts.update({m.name: shared.arrived(m) for m in shared.lab.machines})
-            return all(counts.values())
-
-        until(some, child, "nothing was copied")
-        last = min(counts, key=lambda name: counts[name])
+        last = in_the_middle(shared, child)[1]
         shared.machines[last].kill()
         said = plain(child.communicate(timeout=500)[0])
     try:

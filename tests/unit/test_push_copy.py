@@ -248,9 +248,11 @@ def test_what_is_put_on_a_machine_is_nobody_elses(far: Callable[[int], Far]) -> 
     target = one.run / "elsewhere"
     target.write_text("kept")
     item.unlink()
-    item.symlink_to(target)
+    for place in (item, item.with_name(f".{item.name}.new")):  # where it is written first
+        place.symlink_to(target)
     one.announce()
     assert (target.read_text(), item.is_symlink()) == ("kept", False)
+    assert [place.name for place in one.give.iterdir()] == [item.name]
 
 
 def test_nothing_is_put_elsewhere(tmp_path: Path) -> None:
