@@ -29,7 +29,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/info":
-            self._send(200, [{"DockerRootDir": self.server.root}])
+            self._send(
+                200, [{"DockerRootDir": self.server.root, "DriverStatus": self.server.status}]
+            )
             return
         if self.path.endswith("/get"):
             self._export(unquote(self.path.removeprefix("/images/").removesuffix("/get")))
@@ -91,7 +93,7 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     + events: lines of the answer to a pull or load; refusal: answered with status 500 instead
     + stalls: say nothing more after the events
     + exports: id -> the tar that `docker save` gives; bodies: what was sent here, call by call
-    + root: docker's directory
+    + root: docker's directory; status: of its storage driver
     """
 
     daemon_threads = True
@@ -106,6 +108,7 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.exports: dict[str, bytes] = {}
         self.bodies: list[bytes] = []
         self.root = str(path.parent)
+        self.status = [["Backing Filesystem", "extfs"]]
         self.released = threading.Event()
         self.calls: list[tuple[str, dict[str, list[str]], dict[str, str], int]] = []
 

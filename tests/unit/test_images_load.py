@@ -139,6 +139,18 @@ def test_containerds_ids_are_of_another_kind(machine: Machine, load: ModuleType)
     assert json.loads(machine.record.read_text())["id"] == DIGEST
 
 
+def test_containerds_ids_are_known_where_the_engine_has_no_descriptor(
+    machine: Machine, load: ModuleType
+) -> None:
+    """As Docker 26.1.5 answers."""
+    machine.engine.arrives = {NAMED: {**THERE, "Id": DIGEST}}
+    machine.engine.status = [["driver-type", "io.containerd.snapshotter.v1"]]
+    assert machine.run(load) == 0
+    machine.engine.status, machine.engine.images = [["Backing Filesystem", "extfs"]], {}
+    assert machine.run(load) == 1
+    assert machine.message() == f"{NAMED}: has id {DIGEST}, the lock says {ID}"
+
+
 def archive(machine: Machine) -> dict[str, Any]:
     content = b"an image" * 100
     place = machine.folder / "work"
