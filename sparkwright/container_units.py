@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sparkwright.units import Service
 
 # docker.service stopped or restarted does the same to the unit (systemd.unit(5), Requires=); one
-# that crashes ends the client with an error, and Restart=on-failure starts it again.
+# that crashes ends the client with an error, and Restart= starts it again.
 UNIT = ("Requires=docker.service", "After=docker.service")
 # The client may not do more than speak to the engine: the container's own limits are docker's.
 CLIENT = (
@@ -30,7 +30,6 @@ CLIENT = (
 # Seconds that an engine has between SIGTERM and SIGKILL, inside TimeoutStopSec=90 of all units.
 STOP_S = 60
 POLICY = (
-    "Restart=on-failure",
     "TimeoutStopSec=90",
     # SIGTERM to the client alone, which hands it on: the container was told already.
     "KillMode=mixed",
@@ -63,6 +62,7 @@ def section(service: Service, memory_gate: str, health_gate: str, timeout_s: int
         f"ExecStopPost={exec_line([*gate, 'remove', *name])}",
         f"TimeoutStartSec={timeout_s}",
         f"RestartSec={service.restart_sec}",
+        f"Restart={service.restart}",
         *POLICY,
         *CLIENT,
     ]

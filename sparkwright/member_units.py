@@ -80,16 +80,15 @@ def _closed(member: MemberUnit) -> list[str]:
 
 
 def policy(service: Service, lines: Sequence[str]) -> list[str]:
-    """The lines that all units have, as they are for this one.
+    """How it starts again, and the lines that all units have.
 
     Only the link starts a worker again: without its head it would hold the memory for nobody. What
     is left of it when its main process has ended is killed at once: nobody asks it, and a rank of
     vLLM 0.32 whose parent is gone does not end at SIGTERM, so the pair came back 90 s later.
     """
     if not service.member or not service.member.is_worker:
-        return list(lines)
-    kept = ["Restart=no" if line.startswith("Restart=") else line for line in lines]
-    return [*kept, "KillMode=mixed"]
+        return [f"Restart={service.restart}", *lines]
+    return ["Restart=no", *lines, "KillMode=mixed"]
 
 
 def wait_s(service: Service) -> int:

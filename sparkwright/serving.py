@@ -145,6 +145,9 @@ def _service(item: Planned, place: Place, launch: Launch, conflicts: tuple[str, 
         env_file=env_file(item, place.etc_dir),
         health=recipe.container.health if recipe.container else "/health",
         library=item.weights.library if item.weights else (),
+        # When its engine has died `vllm serve` ends with 0 (entrypoints/launchers/launcher.py,
+        # terminate_if_errored, 0.32). What systemctl stops stays stopped all the same.
+        restart="always" if recipe.runs_vllm else "on-failure",
     )
 
 

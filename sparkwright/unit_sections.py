@@ -14,8 +14,6 @@ MARKER = "# Managed by sparkwright"
 HEADER = f"{MARKER}. A converge undoes edits: change sparks.yaml or the recipe instead."
 
 SERVICE_POLICY: tuple[str, ...] = (
-    # Not always: an engine that was told to stop stays stopped.
-    "Restart=on-failure",
     "TimeoutStopSec=90",
     # The engine dies before sshd does.
     "OOMScoreAdjust=800",

@@ -36,7 +36,7 @@ class Service:
     + container: argv is a `docker run`, which the engine's own words make (container_units.py)
     + env_file: file with secrets as variables, which systemd reads as root
     + health: path that answers 200 when it serves
-    + restart_sec, memory_wait_s: seconds
+    + restart: of Restart=; restart_sec, memory_wait_s: seconds
     + library: directories of a mounted library that links in weights_dir lead to
     + member: this machine's part of a model that several serve together
     """
@@ -61,6 +61,7 @@ class Service:
     groups: tuple[str, ...] = ()
     # A failed start leaves memory pinned for tens of seconds to minutes (vllm#45179,
     # MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#193): restart late, and wait for it.
+    restart: str = "on-failure"
     restart_sec: int = 60
     memory_wait_s: int = 300
     container: bool = False

@@ -103,6 +103,16 @@ def test_what_nobody_asks_is_reached_over_the_fabric_alone(distributed: str) -> 
         assert closed[1] in own.file.content
 
 
+@pytest.mark.parametrize("distributed", ["mp", "ray"])
+def test_the_head_starts_again_also_after_an_end_without_error(distributed: str) -> None:
+    """`vllm serve` ends with 0 when its engine has died; the rest is started behind the head."""
+    head = part(0, distributed)
+    assert "Restart=always" in lines(head)
+    assert "Restart=no" in lines(part(1, distributed))
+    for own in pair.beside(head, service(head)):
+        assert "\nRestart=no\n" in own.file.content
+
+
 def test_a_profile_without_ray_is_refused_before_anything_stops() -> None:
     wanted = part(0, "ray")
     found = engine_vllm.installed(wanted, PLACE, venv(STOCK))
