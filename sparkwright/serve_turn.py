@@ -174,7 +174,11 @@ def removal(gone: Sequence[str]) -> list[Command]:
     commands = []
     for name in gone:
         kept = f"{serving.ACCEPTED}/{name.removesuffix('.service')}.json"
-        commands.append(Command(f"systemctl --quiet disable --now {quote(name)}"))
+        unit = quote(name)
+        commands.append(Command(f"systemctl --quiet disable --now {unit}"))
+        # One that had failed would stay in `systemctl --failed` without its file.
+        reset = f"if systemctl --quiet is-failed {unit}; then systemctl reset-failed {unit}; fi"
+        commands.append(Command(reset))
         commands.append(Command(f"rm -f {quote(f'{UNIT_DIR}/{name}', kept)}"))
     return [*commands, Command("systemctl daemon-reload")] if gone else []
 

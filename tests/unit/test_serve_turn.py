@@ -106,8 +106,12 @@ def test_units_no_longer_listed_are_removed_and_nothing_else_of_that_folder() ->
     gone = found(dataclasses.replace(look(), ours=at.ours)).gone
     assert [command.shell for command in removal(gone)] == [
         "systemctl --quiet disable --now llm-a.service",
+        "if systemctl --quiet is-failed llm-a.service; then systemctl reset-failed "
+        "llm-a.service; fi",
         "rm -f /etc/systemd/system/llm-a.service /var/lib/sparkwright/accepted/llm-a.json",
         "systemctl --quiet disable --now llm-c.service",
+        "if systemctl --quiet is-failed llm-c.service; then systemctl reset-failed "
+        "llm-c.service; fi",
         "rm -f /etc/systemd/system/llm-c.service /var/lib/sparkwright/accepted/llm-c.json",
         "systemctl daemon-reload",
     ]
