@@ -85,6 +85,8 @@ def attending(state: Any, host: Any, site: Site | None) -> Iterator[list[bool]]:
     finally:
         if site:
             site.leaves(host.name, bool(whole))
+            if not whole and len(site.members) > 1:
+                report.note(host, f"{WHAT}: goes on without {host.name} (its own push failed)")
             if site.over:
                 push_give.end(state, site)
 
