@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +111,33 @@ def test_a_machine_that_gives_wrong_bytes_is_not_believed(tmp_path: Path, hub: F
         assert f"spark-1: {SHARDS[1]}: came with sha256:" in said
         assert hub.asked(SHARDS[1]) == 1
         assert hub.asked(SHARDS[0]) == 0
+
+
+def test_the_chosen_one_does_not_wait_for_news_of_machines_that_have_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first question that waited for news took 5 s of every first download."""
+    swarm, asked, ended = program("spread_swarm"), list[int](), threading.Event()
+
+    class Link:
+        def __init__(self, peer: object) -> None:
+            pass
+
+        def have(self, known: int) -> tuple[list[int], bool]:
+            asked.append(known)
+            if known == 0:  # a machine holds its answer back until it has something new
+                ended.wait(60)
+            return [], False
+
+    monkeypatch.setattr(swarm, "Link", Link)
+    part = program("spread_part").Part(tmp_path / "a", tmp_path / "b", 1, "sha256:x")
+    peers = [program("spread_link").Peer("spark-2", ("127.0.0.1",), 1, "key", "token")]
+    going = swarm.Swarm(peers, [[part]], lambda came: None, lambda: True, 60, lambda swarm: None)
+    going.run()
+    assert not ended.is_set()
+    ended.set()
+    assert asked[0] != 0
+    assert list(going.waiting) == [0]
 
 
 def test_what_a_cut_left_is_not_sent_again(tmp_path: Path, hub: FakeHub) -> None:

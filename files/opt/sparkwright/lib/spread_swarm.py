@@ -26,6 +26,9 @@ FAILED_S, BUSY_S, POLL_S = 2.0, 0.1, 0.1
 # Seconds without an answer from any machine after which that is said (our choice).
 SILENT_S = 10.0
 LOST_S = 5.0  # the same for one machine
+# A count that no machine has: it answers at once, also when it has nothing yet. Who is to go
+# upstream waits for each machine's first answer.
+UNKNOWN = -1
 
 Report = Callable[[int], None]
 
@@ -117,14 +120,16 @@ class Swarm:
 
     def _watch(self, asked: Asked) -> None:
         """Ask one machine again and again what it has."""
-        link = Link(asked.peer)
+        link, known = Link(asked.peer), UNKNOWN
         while not self._ended.is_set():
             try:
-                have, whole = link.have(len(asked.have))
+                have, whole = link.have(known)
+                known = len(have)
                 with self.lock:
                     asked.have, asked.whole = frozenset(have), whole
                     asked.answered, asked.problem = time.monotonic(), ""
             except (Busy, OSError, HTTPException, ValueError) as error:
+                known = UNKNOWN
                 with self.lock:  # Busy: it gives other things and was not told of this one yet
                     asked.have, asked.whole = frozenset(), False
                     asked.problem = str(error) or type(error).__name__
