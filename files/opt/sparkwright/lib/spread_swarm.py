@@ -26,9 +26,7 @@ FAILED_S, BUSY_S, POLL_S = 2.0, 0.1, 0.1
 # Seconds without an answer from any machine after which that is said (our choice).
 SILENT_S = 10.0
 LOST_S = 5.0  # the same for one machine
-# A count that no machine has: it answers at once, also when it has nothing yet. Who is to go
-# upstream waits for each machine's first answer.
-UNKNOWN = -1
+UNKNOWN = -1  # a count that no machine has: it answers at once, also when it has nothing yet
 
 Report = Callable[[int], None]
 
