@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -81,43 +82,45 @@ def test_a_machine_that_has_its_part_gives_it(shared: Shared) -> None:
     shared.nothing_left()
 
 
-def test_the_machine_that_gets_it_dies_in_the_middle(shared: Shared) -> None:
+@contextmanager
+def dying(shared: Shared, which: int) -> Iterator[tuple[str, str]]:
+    """A push in which a machine loses its power; (its name, what the run said).
+
+    The others have everything afterwards. It is booted again behind the block.
+
+    + which: 0 the one that the laptop sends to, 1 one that copies
+    """
     with shared.uplink(SLOW), shared.running() as child:
-        first = in_the_middle(shared, child)[0]
-        shared.machines[first].kill()
+        name = in_the_middle(shared, child)[which]
+        shared.machines[name].kill()
         said = plain(child.communicate(timeout=500)[0])
     try:
         assert child.returncode, said[-3000:]
         assert "Traceback" not in said, said[-5000:]
-        assert f"the bundle: goes on without {first} (" in said, said[-5000:]
-        print(f"{first} lost its power:", megabytes(said, "sent"), "MB sent by the laptop")
-        others = [name for name in shared.parts if name != first]
+        others = [other for other in shared.parts if other != name]
         shared.good(*others)
         shared.nothing_left(*others)
+        yield name, said
     finally:
-        shared.machines[first].boot()
+        shared.machines[name].boot()
+
+
+def test_the_machine_that_gets_it_dies_in_the_middle(shared: Shared) -> None:
+    with dying(shared, 0) as (first, said):
+        assert f"the bundle: goes on without {first} (" in said, said[-5000:]
+        print(f"{first} lost its power:", megabytes(said, "sent"), "MB sent by the laptop")
     before = shared.left()
     shared.push()
-    held = {e.sha256 for name in others for e in shared.parts[name].values()}
+    others = [shared.parts[name] for name in shared.parts if name != first]
+    held = {entry.sha256 for part in others for entry in part.values()}
     own = {e.sha256: e.size for e in shared.parts[first].values() if e.sha256 not in held}
     assert shared.left() - before < sum(own.values()) * 1.06 + 4_000_000
     shared.good()
 
 
 def test_a_machine_that_copies_dies_in_the_middle(shared: Shared) -> None:
-    with shared.uplink(SLOW), shared.running() as child:
-        last = in_the_middle(shared, child)[1]
-        shared.machines[last].kill()
-        said = plain(child.communicate(timeout=500)[0])
-    try:
-        assert child.returncode, said[-3000:]
-        assert "Traceback" not in said, said[-5000:]
+    with dying(shared, 1) as (last, said):
         assert last in said.rsplit("--> Results", 1)[-1]
-        others = [name for name in shared.parts if name != last]
-        shared.good(*others)
-        shared.nothing_left(*others)
-    finally:
-        shared.machines[last].boot()
 
 
 def test_machines_that_do_not_reach_one_another_get_a_push_each(shared: Shared) -> None:

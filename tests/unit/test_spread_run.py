@@ -113,7 +113,6 @@ class Run:
         del commands
 
     def at_once(self, *names: str) -> None:
-        gevent.get_hub().loop.update_now()  # it stood still while other tests ran
         jobs = [gevent.spawn(self.work, name) for name in names or self.hosts]
         gevent.joinall(jobs, timeout=30)
         assert all(job.successful() for job in jobs), [job.exception for job in jobs]
