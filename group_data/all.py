@@ -61,9 +61,8 @@ packages_extra: list[str] = []  # more packages, from the machine's own apt sour
 weights_stall_s = 300  # no new byte for this long: the transfer is killed and tried without xet
 weights_adopt_dirs: list[str] = []  # directories with files from earlier hand downloads
 weights_pinned: list[str] = []  # repositories, or repository@commit, that no prune removes
-# Machines copy weights, builds and venvs from one another, so that each enters the site once. Off
-# until a lab of real machines has proved it (make test-fleet).
-spread = False
+# Machines copy weights, builds and venvs from one another, so that each enters the site once.
+spread = True
 spread_port = 8473  # of the address that the fleet file names, open only while something is given
 ollama_url = "http://127.0.0.1:11434"  # asked to unload its models before a start
 
