@@ -29,6 +29,7 @@ INCOMING: Final = ".sparkwright/incoming"  # below the bundle's directory, as pu
 PROGRAMS: Final = (
     "job_progress.py",
     "push_copy.py",
+    "spread_behind.py",
     "spread_item.py",
     "spread_job.py",
     "spread_link.py",

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from spread_behind import WINDOW, Behind
+
 CHUNK = 1 << 20
 
 
@@ -46,8 +48,9 @@ class Proof:
 class Arriving:
     """A pack on its way; it goes on where it was when another machine gives the rest."""
 
-    def __init__(self, parts: Iterable[Part]) -> None:
+    def __init__(self, parts: Iterable[Part], behind: Behind) -> None:
         self.parts = list(parts)
+        self._behind = behind
         self.size = sum(part.size for part in self.parts)
         self.offset = 0  # bytes of the pack that are here
         self.proofs: dict[Path, Proof] = {}
@@ -107,14 +110,14 @@ class Arriving:
         part.beside.parent.mkdir(parents=True, exist_ok=True)
         part.place.parent.mkdir(parents=True, exist_ok=True)
         self._file = part.beside.open(mode, buffering=0)
-        self._done = 0
+        self._done = self._told = 0
         self._sha256 = hashlib.sha256()
         head = b"blob %d\0" % part.size
         named = part.expected.startswith("git_sha1:")
         # Not for secrecy: it is how git and the Hub name content.
         self._git = hashlib.sha1(head, usedforsecurity=False) if named else None
 
-    _done = 0
+    _done = _told = 0  # bytes of this file that are here, and that the page cache was told of
 
     def _count(self, piece: memoryview) -> None:
         self._sha256.update(piece)
@@ -122,12 +125,20 @@ class Arriving:
             self._git.update(piece)
         self._done += len(piece)
         self.offset += len(piece)
+        if self._done - self._told >= WINDOW:
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._file:
+            self._behind.wrote(self._file.fileno(), self._told, self._done - self._told)
+            self._told = self._done
 
     def _end(self) -> bool:
         """Name the file when it is whole and right."""
         part = self.parts[self._number]
         if self._done < part.size:
             return False
+        self._tell()
         self.close()
         proof = Proof(self._sha256.hexdigest(), self._git.hexdigest() if self._git else None)
         if part.expected not in (f"sha256:{proof.sha256}", f"git_sha1:{proof.git_sha1}"):

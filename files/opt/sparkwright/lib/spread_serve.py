@@ -29,6 +29,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
+from spread_behind import Sent
 from spread_item import Item, Shared, drop
 
 # Bytes of one sendfile(2) (our choice).
@@ -84,12 +85,10 @@ class Handler(BaseHTTPRequestHandler):
         return self._pack(item, int(match[3]))
 
     def _refuse(self, status: int) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        self._text(b"", status)
 
-    def _text(self, text: bytes) -> None:
-        self.send_response(200)
+    def _text(self, text: bytes, status: int = 200) -> None:
+        self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -154,11 +153,13 @@ class Handler(BaseHTTPRequestHandler):
         return place.open("rb", buffering=0)
 
     def _stream(self, file: IO[bytes], at: int, end: int) -> None:
+        sent = Sent(file.fileno(), at)
         while at < end:
             moved = self.connection.sendfile(file, at, min(PIECE, end - at))
             if not moved:
                 raise ConnectionError("the file became shorter")
             at += moved
+            sent.upto(at, at == end)
             self.server.shared.asked = time.monotonic()
 
     def log_message(self, format: str, *args: object) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 
+from spread_behind import Behind
 from spread_link import Busy, Link, Peer
 from spread_part import Arriving, Part, Proof, WrongContentError
 
@@ -27,8 +28,6 @@ FAILED_S, BUSY_S, POLL_S = 2.0, 0.1, 0.1
 SILENT_S = 10.0
 LOST_S = 5.0  # the same for one machine
 UNKNOWN = -1  # a count that no machine has: it answers at once, also when it has nothing yet
-
-Report = Callable[[int], None]
 
 
 @dataclass
@@ -59,13 +58,14 @@ class Swarm:
         self,
         peers: Sequence[Peer],
         packs: Sequence[Sequence[Part] | None],
-        report: Report,
+        report: Callable[[int], None],
         go: Callable[[], bool],
         hopeless_s: float,
         look: Callable[[Swarm], None],
     ) -> None:
         self.asked = [Asked(peer) for peer in peers]
-        self.waiting = {n: Arriving(parts) for n, parts in enumerate(packs) if parts is not None}
+        self._behind = Behind()
+        self.waiting = {n: Arriving(p, self._behind) for n, p in enumerate(packs) if p is not None}
         self.proofs: dict[Path, Proof] = {}
         self.lock = threading.Lock()
         self.error: OSError | None = None
@@ -88,14 +88,14 @@ class Swarm:
             self._ended.set()
             for worker in workers:
                 worker.join()
+            self._behind.end()
         if self.error:
             raise self.error
 
     @property
     def silent(self) -> bool:
         """Whether no machine has answered for a while: a firewall, or all are gone."""
-        last = max([self.began, *[a.answered for a in self.asked]])
-        return time.monotonic() - last > SILENT_S
+        return time.monotonic() - max([self.began, *[a.answered for a in self.asked]]) > SILENT_S
 
     def lost(self) -> list[list[object]]:
         """[name, reason, whether it answered before] of machines that do not answer."""
