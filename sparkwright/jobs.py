@@ -85,10 +85,13 @@ def start_commands(job: Job) -> list[Command]:
     parts = (job.stamp, done, f"{job.directory}/progress", f"{job.directory}/go")
     old = quote(*[path for path in parts if path])
     words = _unit_words(job, place, done)
+    # Few commands: each is a session of SSH and sudo, on every machine at once.
+    places = (
+        f"install -d -m 0755 -o root -g root {RUN} && "
+        f"install -d -m 0755 -o {job.user} -g {job.user} {quote(job.directory)}"
+    )
     return [
-        Command(f"install -d -m 0755 -o root -g root {RUN}"),
-        Command(f"install -d -m 0755 -o {job.user} -g {job.user} {quote(job.directory)}"),
-        Command(_stop_others(job)),
+        Command(f"{places} && {_stop_others(job)}"),
         write_file(place, json.dumps(spec, indent=1).encode(), "root", "root", "0644"),
         _begin(job, f"rm -f {old}", quote(*words)),
     ]

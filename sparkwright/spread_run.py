@@ -118,7 +118,7 @@ def run_on(host: Any, command: Command) -> tuple[bool, str]:
 def giving(data: Mapping[str, Any], share: Share) -> list[Command]:
     """Commands by which a machine gives what it has of the item."""
     return [
-        *spread_wire.announce(share.item, data["service_user"], token(share)),
+        spread_wire.announce(share.item, data["service_user"], token(share)),
         serving(data),
     ]
 

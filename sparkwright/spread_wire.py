@@ -35,7 +35,7 @@ def place(user: str) -> Command:
     return Command(f"install -d {RUN} && install -d -m 0700 -o {user} -g {user} {PLACE}")
 
 
-def announce(item: Item, user: str, secret: str) -> list[Command]:
+def announce(item: Item, user: str, secret: str) -> Command:
     """Let a machine give an item; the token goes through standard input.
 
     A tree's files are not known here: the machine lists them (spread_tree.py).
@@ -46,7 +46,8 @@ def announce(item: Item, user: str, secret: str) -> list[Command]:
         "packs": [[list(file)] for file in item.files],
     }
     text = json.dumps(told).encode()
-    return [place(user), write_file(path_of(item), text, user, user, "0600")]
+    write = write_file(path_of(item), text, user, user, "0600")
+    return Command(f"{place(user).shell} && ({write.shell})", stdin=write.stdin)
 
 
 def offer(item: Item, user: str, secret: str, serving: Command) -> Command:

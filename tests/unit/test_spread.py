@@ -120,7 +120,7 @@ def test_the_token_travels_through_standard_input_alone() -> None:
     token = spread_wire.token(b"secret", ITEM)
     serve = spread_wire.serve("llm", 8473, ["10.0.0.1"], "/srv/copies")
     commands = [
-        *spread_wire.announce(ITEM, "llm", token),
+        spread_wire.announce(ITEM, "llm", token),
         spread_wire.offer(ITEM, "llm", token, serve),
         serve,
     ]
