@@ -42,12 +42,16 @@ else:
     place.write_text(json.dumps(links))
 """
 FAKE_NETPLAN = """
-import pathlib, sys
+import pathlib, subprocess, sys
 here = pathlib.Path(__file__).parent
 with (here / "log").open("a") as log:
     log.write("netplan " + sys.argv[1] + "\\n")
 if (here / ("refuse-" + sys.argv[1])).exists():
     sys.exit("Error in network definition")
+late = here / "late.json"
+if late.exists() and not (here / "apply.json").exists():
+    # networkd: what it does comes after netplan has returned.
+    subprocess.Popen(["sh", "-c", f"sleep 1; mv {late} {here}/links.json"])
 for name in ("apply.json", "back.json") if sys.argv[1] == "apply" else ():
     if (here / name).exists():
         (here / name).replace(here / "links.json")
@@ -154,6 +158,16 @@ def test_nobody_gets_in_again_and_everything_is_put_back(tmp_path: Path) -> None
         "netplan generate", "netplan apply", "netplan apply",
     ]  # fmt: skip
     assert "ip route replace default via 10.0.0.1 dev eth0" in bench.log()
+
+
+def test_what_comes_late_is_put_back_too(tmp_path: Path) -> None:
+    """The second `netplan apply` is carried out when the addresses are back already."""
+    bench = Bench(tmp_path, CUT)
+    (tmp_path / "late.json").write_text(CUT)
+    assert bench.start().wait() == 1
+    assert not (tmp_path / "late.json").exists()
+    assert bench.addresses("eth0") == ["10.0.0.5"]
+    assert bench.addresses("fab0") == []
 
 
 def test_a_file_that_netplan_refuses_is_never_applied(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fabric_links import Failed, attempt, links, remember, restore, run, tidy
+from fabric_links import Failed, attempt, links, put_back, remember, run, tidy
 
 
 def write(path: Path, text: str, mode: int) -> None:
@@ -118,7 +118,7 @@ class Trial:
         self.trial.unlink(missing_ok=True)
         if applied:
             attempt("netplan", "apply")
-            restore(self.before)
+            put_back(self.before)
         self.say("back", why)
 
 
