@@ -161,7 +161,7 @@ def test_nobody_gets_in_again_and_everything_is_put_back(tmp_path: Path) -> None
 
 
 def test_what_comes_late_is_put_back_too(tmp_path: Path) -> None:
-    """The second `netplan apply` is carried out when the addresses are back already."""
+    """networkd carries the second `netplan apply` out after that has returned."""
     bench = Bench(tmp_path, CUT)
     (tmp_path / "late.json").write_text(CUT)
     assert bench.start().wait() == 1

@@ -11,8 +11,9 @@ from typing import Any
 
 # netplan waits for its backend (netplan-apply(8)); our choice.
 NETPLAN_S = 90
-# Seconds: so long nothing may differ, and so long it is mended at most (our choices). networkd goes
-# on after `netplan apply` has returned: in the lab, under load, an address came back after this.
+# Seconds: so long nothing may change, and so long that is waited for at most (our choices).
+# networkd goes on after `netplan apply` has returned. In the lab (systemd 252) an address came back
+# after it had been taken away, and one given by hand meanwhile made networkd fail for good.
 QUIET_S, BACK_S = 3.0, 20.0
 
 
@@ -79,26 +80,14 @@ def _has_gateway(route: str) -> bool:
 
 
 def put_back(before: dict[str, Any]) -> None:
-    """Give interfaces back what they had, until that stays so."""
+    """Give interfaces back what they had, when nobody else is at work on them."""
     began = quiet = time.monotonic()
-    restore(before)
+    seen = remember(before)
     while (now := time.monotonic()) - quiet < QUIET_S and now - began < BACK_S:
         time.sleep(0.2)
-        if any(_lost(was, have) for was, have in _pairs(before)):
-            quiet = now
-            restore(before)
-
-
-def _pairs(before: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    now = remember(before)
-    return [(was, now.get(name, {})) for name, was in before.items()]
-
-
-def _lost(was: dict[str, Any], have: dict[str, Any]) -> bool:
-    """Whether an interface is no longer as it was."""
-    ways = set(was["routes"]) - set(have.get("routes", ())) if was["on"] else ()
-    same = all(have.get(key) == was[key] for key in ("mtu", "on"))
-    return bool(ways) or not same or set(have["addresses"]) != set(was["addresses"])
+        if (found := remember(before)) != seen:
+            seen, quiet = found, now
+    restore(before)
 
 
 def restore(before: dict[str, Any]) -> None:
