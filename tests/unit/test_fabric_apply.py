@@ -170,6 +170,18 @@ def test_what_comes_late_is_put_back_too(tmp_path: Path) -> None:
     assert bench.addresses("fab0") == []
 
 
+def test_a_stop_on_the_way_back_waits_for_its_end(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, CUT)
+    program = bench.start()
+    while not (tmp_path / "log").exists() or bench.log().count("netplan apply") < 2:
+        assert program.poll() is None, program.communicate()
+        time.sleep(0.02)
+    program.terminate()
+    assert program.wait() == 1
+    assert bench.state() == "back t1 nobody could log in anew within 0.5 s of netplan apply"
+    assert bench.addresses("eth0") == ["10.0.0.5"]
+
+
 def test_a_file_that_netplan_refuses_is_never_applied(tmp_path: Path) -> None:
     bench = Bench(tmp_path, GOOD)
     (tmp_path / "refuse-generate").touch()

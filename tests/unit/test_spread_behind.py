@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,6 +85,41 @@ def test_who_gives_drops_what_has_gone(file: tuple[Path, int]) -> None:
     sent.upto(12 * MIB, whole=True)
     assert cached(path, 4 * MIB, 8 * MIB) == 0
     assert cached(path, 0, 4 * MIB) == 4 * MIB
+
+
+def test_the_server_drops_what_it_sent(file: tuple[Path, int]) -> None:
+    path, _ = file
+    handler = program("spread_serve").Handler
+    giving = handler.__new__(handler)
+    # No socket: what waits in one is still in use, and its pages stay.
+    giving.connection = SimpleNamespace(sendfile=lambda source, at, size: size)
+    giving.server = SimpleNamespace(shared=SimpleNamespace(asked=0.0))
+    with path.open("rb", buffering=0) as source:
+        giving._stream(source, 4 * MIB, 12 * MIB)
+    assert cached(path, 0, 12 * MIB) == 4 * MIB
+
+
+def test_a_receiver_tells_of_all_that_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of what an earlier run left, and behind a change of the machine that gives."""
+    told: list[tuple[int, int]] = []
+    behind = SimpleNamespace(wrote=lambda descriptor, begin, size: told.append((begin, size)))
+    part = program("spread_part")
+    monkeypatch.setattr(part, "WINDOW", 4 * MIB)
+    data = os.urandom(10 * MIB)
+    (tmp_path / "beside").write_bytes(data[: 5 * MIB])
+    expected = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    whole = part.Part(tmp_path / "place", tmp_path / "beside", len(data), expected)
+    arriving = part.Arriving([whole], behind)
+    assert arriving.resume() == 5 * MIB
+    arriving.write(memoryview(data)[5 * MIB : 7 * MIB])
+    arriving.close()
+    arriving.reopen()
+    for at in range(7, 10):
+        arriving.write(memoryview(data)[at * MIB : (at + 1) * MIB])
+    assert (tmp_path / "place").read_bytes() == data
+    assert told == [(0, 4 * MIB), (4 * MIB, 4 * MIB), (8 * MIB, 2 * MIB)]
 
 
 def test_a_descriptor_without_a_page_cache_is_no_error() -> None:

@@ -114,7 +114,8 @@ class Trial:
             time.sleep(0.2)
 
     def back(self, why: str, applied: bool) -> None:
-        """Everything as it was."""
+        """Everything as it was; a stop waits for that."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.trial.unlink(missing_ok=True)
         if applied:
             attempt("netplan", "apply")

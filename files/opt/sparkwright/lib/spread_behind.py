@@ -42,18 +42,20 @@ class Behind:
         with self._lock:
             self._windows.append((os.dup(descriptor), begin, size))
             self._held += size
-        self._drop(self._keep)
+        self._drop()
 
     def end(self) -> None:
         """Keep what is kept, and look after it no longer."""
         with self._lock:
-            while self._windows:
-                os.close(self._windows.popleft()[0])
+            for descriptor, _, _ in self._windows:
+                os.close(descriptor)
+            self._windows.clear()
+            self._held = 0
 
-    def _drop(self, keep: int) -> None:
+    def _drop(self) -> None:
         while True:
             with self._lock:
-                if self._held <= keep or not self._windows:
+                if self._held <= self._keep:
                     return
                 descriptor, begin, size = self._windows.popleft()
                 self._held -= size

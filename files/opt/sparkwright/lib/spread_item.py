@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import stat
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from spread_behind import forget
 
 # Seconds for which one look at the disk is good: thirty machines may ask at once (our choice).
 LOOK_S = 0.1
@@ -128,4 +129,4 @@ def drop(items: Items) -> None:
     """Leave no page cache behind: on GB10 it counts as used GPU memory (unsloth#10705)."""
     for place in (place for item in items.all() for place in item.files()):
         with contextlib.suppress(OSError), place.open("rb", buffering=0) as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            forget(file.fileno(), 0, 0)

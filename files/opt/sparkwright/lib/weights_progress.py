@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-# The laptop reads about once a second, so writing more often shows nothing more.
+# The laptop prints a line every 10 s, and another machine is named a second later at most.
 INTERVAL_S = 1.0
 # The rate is the mean of the last 15 s: steady to read, and a stall shows soon (our choice).
 WINDOW_S = 15.0
