@@ -87,8 +87,9 @@ def test_when_the_chosen_one_fails_another_fetches_only_the_rest(
         first, second, third = machines
         first.fill(SHARDS[0], SHARDS[1])
         jobs = [second.start(), third.start()]
-        for machine in (second, third):
-            until(lambda m=machine: (m.dir / SHARDS[1]).is_file(), "two shards")  # type: ignore[misc]
+        # Both of both: they arrive in any order, and what neither has must come from upstream.
+        copies = [machine.dir / shard for machine in (second, third) for shard in SHARDS[:2]]
+        until(lambda: all(copy.is_file() for copy in copies), "two shards")
         first.kill()
         second.go.touch()  # the laptop chooses anew
         for job in jobs:
