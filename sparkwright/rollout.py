@@ -33,6 +33,7 @@ class Member:
 
     + group: "cluster NAME" of its cluster, else its own name
     + partners: the machines of its cluster, itself among them
+    + apart: those of them that are in the run and never at work at the same time as this one
     + whole: units that run on all of the cluster together have to change
     + end: "", done, failed, untouched, or lost (nothing was begun and it cannot go on)
     """
@@ -40,6 +41,7 @@ class Member:
     name: str
     group: str
     partners: Sequence[str] = ()
+    apart: Sequence[str] = ()
     demand: Demand | None = None
     whole: bool = False
     begun: bool = False
@@ -108,6 +110,12 @@ class Rollout:
         group = [m for m in self.members.values() if m.group == me.group]
         if any(m.demand is None and not m.end for m in group):
             return WAIT
+        if me.whole and me.apart:
+            return (
+                f"{me.group}: {', '.join(me.apart)} has another turn than this machine, and the "
+                "cluster's units change only together; run without --serial, and with a --parallel "
+                "that takes all of the cluster at once"
+            )
         if me.whole and (gone := self._gone(me)):
             return (
                 f"{me.group}: {', '.join(gone)} takes no part in this run, and the "

@@ -14,11 +14,10 @@ from gevent.event import Event
 from pyinfra import logger
 from pyinfra.api import BaseStateCallback
 
-from sparkwright import interrupts, report
+from sparkwright import interrupts, per_run, report
 from sparkwright.rollout import GO, WAIT, Demand, Member, Rollout
 
 LOOK_S = 1.0  # between looks whether somebody pressed Ctrl-C; turns themselves wake us
-_GATES: dict[int, Gate] = {}
 
 
 class InOrder(set[Any]):
@@ -39,9 +38,7 @@ def in_order(state: Any) -> None:
 
 def gate(state: Any) -> Gate:
     """The gate of a run."""
-    if id(state) not in _GATES:
-        _GATES[id(state)] = Gate(state)
-    return _GATES[id(state)]
+    return per_run.of(state, Gate)
 
 
 class Gate(BaseStateCallback):
@@ -67,7 +64,8 @@ class Gate(BaseStateCallback):
             batches = [int(h.data.get("rollout_batch") or 1) for h in self._hosts]
             self.rollout.batch = max(1, min(batches))
         if host.name not in self.rollout.members:
-            self.rollout.expect([_member(h) for h in self._beside(host)])
+            beside, names = self._beside(host), [h.name for h in self._hosts]
+            self.rollout.expect([_member(h, [b.name for b in beside], names) for h in beside])
 
     def enter(self, host: Any, demand: Demand, whole: bool = False) -> str:
         """
@@ -159,8 +157,9 @@ class Gate(BaseStateCallback):
         self._changed.clear()
 
 
-def _member(host: Any) -> Member:
+def _member(host: Any, beside: Sequence[str], all_names: Sequence[str]) -> Member:
     cluster = host.data.get("cluster") or {}
     partners = tuple(member["name"] for member in cluster.get("members", ()))
+    apart = tuple(name for name in partners if name in all_names and name not in beside)
     group = f"cluster {cluster['name']}" if cluster else host.name
-    return Member(host.name, group, partners)
+    return Member(host.name, group, partners, apart)

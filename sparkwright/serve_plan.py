@@ -17,14 +17,33 @@ class ServePlan:
     """Differences of one unit and the commands that mend them.
 
     + start: the unit must be (re)started and watched until it serves
+    + joint: it differs on the other members of the cluster as well, and changes there with it
     """
 
     drift: tuple[str, ...]
     commands: tuple[Command, ...]
     start: bool
+    joint: bool = False
 
 
 def plan(item: Planned, service: Service, found: Seen) -> ServePlan:
+    """
+    Compare a recipe's unit with what is wanted, and the link beside a part of several.
+
+    The link's text has the others' addresses and their port. Replaced before the others' is, it
+    would find nobody, and stop a model that runs.
+    """
+    own = _unit(item, service, found)
+    if item.member is None:
+        return own
+    link = pair.link_unit(item)
+    drift = link.drift(found.link)
+    commands = link.fix(found.link) if drift else []
+    joint = bool(own.drift or link.file.drift(found.link[:1]))
+    return ServePlan((*drift, *own.drift), (*commands, *own.commands), own.start, joint)
+
+
+def _unit(item: Planned, service: Service, found: Seen) -> ServePlan:
     """
     Compare unit file, boot state and running process with what is wanted.
 

@@ -124,7 +124,7 @@ def _demand(
 ) -> Demand:
     """Whether a unit that runs would be stopped: it, one of its Conflicts=, or a retired one."""
     # A worker is started by its head: its file changes in the turn of both.
-    starts = {i.unit for i, plan in changes if plan.start or serving.is_worker(i)}
+    starts = {i.unit for i, plan in changes if plan.start or (serving.is_worker(i) and plan.joint)}
     pairs = zip(items, look.units, strict=True)
     active = {item.unit for item, found in pairs if found.unit.get("ActiveState") == "active"}
     stopped = set(starts)
@@ -135,7 +135,8 @@ def _demand(
             stopped |= {unit} if starts & set(others) else set()
     if removes or stopped & active:
         return Demand.SWAP
-    return Demand.START if starts or asks else Demand.NOTHING
+    joint = any(plan.joint for _, plan in changes)
+    return Demand.START if starts or asks or joint else Demand.NOTHING
 
 
 def answered(item: Planned, place: Place, found: Seen, kept: State) -> bool:
@@ -185,4 +186,4 @@ def removal(gone: Sequence[str]) -> list[Command]:
 
 def cluster_changes(found: Work) -> bool:
     """Whether a unit differs that runs on several machines together."""
-    return any(item.member for item, _ in found.changes)
+    return any(plan.joint for _, plan in found.changes)

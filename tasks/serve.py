@@ -19,7 +19,6 @@ from typing import Any
 from pyinfra.api import deploy
 
 from sparkwright.operations import ensure
-from sparkwright.pair import link_unit
 from sparkwright.place import place_of
 from sparkwright.secret_env import SecretEnv
 from sparkwright.serve_operations import served
@@ -36,8 +35,6 @@ def install(data: Mapping[str, Any]) -> None:
         env = SecretEnv(f"{data['etc_dir']}/api-key.env", "VLLM_API_KEY", key.path)
         vllm = any(item.recipe.runs_vllm for item in items)
         ensure(name="Have an API key", resources=[key, *([env] if vllm else [])])
-    if links := [link_unit(item) for item in items if item.member]:
-        ensure(name="Link the members of a model", resources=links)
     served(
         name="Run and ask, in turns",
         items=items,

@@ -41,9 +41,21 @@ def sparkwright(
 
     + below: a program with its arguments that runs it, such as faketime
     """
-    full = {**os.environ, "SPARKS_FILE": str(fleet), **(env or {})}
+    return _run([*below, PROGRAM, *words], fleet, env or {})
+
+
+def pyinfra(fleet: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Plain pyinfra against a fleet file, for options that our console script does not have."""
+    program = str(Path(PROGRAM).with_name("pyinfra"))
+    return _run([program, "inventory.py", "deploy.py", "-y", *words], fleet, {})
+
+
+def _run(
+    words: Sequence[str], fleet: Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    full = {**os.environ, "SPARKS_FILE": str(fleet), **env}
     return subprocess.run(
-        [*below, PROGRAM, *words],
+        words,
         cwd=PROJECT,
         env=full,
         stdin=subprocess.DEVNULL,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.support import PROGRAM, PROJECT
+from tests.e2e import support
 from tests.lab import fleetfile
 from tests.lab.lab import Lab
 from tests.lab.machine import Machine
@@ -65,12 +63,8 @@ class Site:
         return path
 
     def serially(self, fleet: Path) -> None:
-        """Plain pyinfra, one machine after the other: `sparkwright converge` has no such option."""
-        done = subprocess.run(
-            [Path(PROGRAM).with_name("pyinfra"), "inventory.py", "deploy.py", "-y", "--serial"],
-            cwd=PROJECT, env={**os.environ, "SPARKS_FILE": str(fleet)},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        """One machine after the other."""
+        done = support.pyinfra(fleet, "--serial")
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
 
     @contextmanager

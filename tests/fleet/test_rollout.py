@@ -6,15 +6,12 @@ Case S15 as well: what serves is a system unit, and goes on when the SSH session
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e import support
-from tests.e2e.support import PROGRAM, PROJECT
 from tests.fleet.rollout_site import UNIT, Site, three
 
 pytestmark = pytest.mark.lab
@@ -43,11 +40,7 @@ def test_a_bad_change_stops_at_the_first_machine(site: Site, program: str) -> No
         ends = json.loads(done.stdout)["rollout"]
         assert ends == {"spark-1": "failed", "spark-2": "untouched", "spark-3": "untouched"}
     else:
-        done = subprocess.run(
-            [Path(PROGRAM).with_name("pyinfra"), "inventory.py", "deploy.py", "-y"],
-            cwd=PROJECT, env={**os.environ, "SPARKS_FILE": str(fleet)},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = support.pyinfra(fleet)
         assert done.returncode == 1
         assert "untouched: spark-2, spark-3" in done.stderr
     after = site.processes()

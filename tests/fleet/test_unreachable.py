@@ -5,6 +5,7 @@ Its fabric is well, so the pair goes on answering: only the laptop's way to the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.lab
 
 ALONE = "tiny-llama-llamacpp"
 ALONE_UNIT = f"llm-{ALONE}.service"
+# Seconds: longer than a member's link lets another be silent (LOST_S of pair_units.py).
+SILENT_S = 20
 OLD, NEW = (8085, 8081), (8185, 8181)  # ports of the pair and of the neighbour
 
 
@@ -69,6 +72,7 @@ def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: S
     alone = support.process(site.neighbour, ALONE_UNIT)
     site.worker.link_down()
     done = support.sparkwright(site.fleet(NEW), "converge")
+    time.sleep(SILENT_S)  # a head whose link asked at the new port would stop by then
     site.worker.link_up()
     site.worker.wait_ready()
     assert done.returncode == 2, done.stderr
@@ -79,6 +83,17 @@ def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: S
     # The neighbour got its change.
     assert support.process(site.neighbour, ALONE_UNIT) != alone
     assert support.ask(site.neighbour, NEW[1], "tiny-llama").strip() == "SPARK"
+
+
+def test_members_that_come_one_after_the_other_keep_what_they_serve(site: Site) -> None:
+    """With --serial the head's turn is over before its worker's begins."""
+    head = support.process(site.head, PAIR.unit)
+    done = support.pyinfra(site.fleet(NEW), "--serial")
+    assert done.returncode == 1, done.stderr
+    assert "cluster pair-a: spark-2 has another turn than this machine" in done.stderr
+    time.sleep(SILENT_S)
+    assert support.process(site.head, PAIR.unit) == head
+    assert support.ask(site.head, OLD[0], "tiny-pair") == "SPARK"
 
 
 def test_with_the_member_back_one_converge_mends_the_cluster_alone(site: Site) -> None:

@@ -168,6 +168,19 @@ def test_a_missing_member_blocks_its_cluster_and_not_its_neighbours() -> None:
         assert {**rollout.summary(), "b": "lost"} == {"a": "untouched", "b": "lost", "c": "done"}
 
 
+def test_members_that_are_never_at_work_together_are_told_so() -> None:
+    """pyinfra's --serial, and a --parallel smaller than the cluster."""
+    rollout = Rollout()
+    rollout.expect([Member("a", "cluster x", PAIR, apart=("b",))])
+    rollout.decide("a", START, whole=True)
+    assert rollout.may("a").startswith("cluster x: b has another turn than this machine")
+    assert "run without --serial" in rollout.may("a")
+    rollout.finish("a", good=False)
+    rollout.expect([Member("b", "cluster x", PAIR, apart=("a",))])
+    rollout.decide("b", START, whole=False)  # units of its own need no partner
+    assert may(rollout, "b") == [GO]
+
+
 def test_a_members_own_units_do_not_need_the_other() -> None:
     rollout = pair("a", "c")
     rollout.decide("a", SWAP, whole=False)

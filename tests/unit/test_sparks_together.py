@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparkwright import pair, serve_plan, serving
 from sparkwright.members import Member, engine_port, link_port, member_of, misplaced
 from sparkwright.recipe_types import Spread
+from sparkwright.resources import State
+from sparkwright.rollout import Demand
+from sparkwright.serve_turn import Look, Work, cluster_changes, work
 from sparkwright.site import Planned
 from sparkwright.units import render_unit
 from tests.unit.machine_case import HOST, ITEM, PLACE
@@ -54,6 +59,15 @@ def part(rank: int, distributed: str = "rpc") -> Planned:
     )
 
 
+def linked(item: Planned, content: str | None = None) -> list[State]:
+    """The link's file and unit as wanted, or with another content that runs as written."""
+    own = pair.link_unit(item)
+    sha256 = hashlib.sha256((content or own.file.content).encode()).hexdigest()
+    file = {"type": "file", "owner": "root", "group": "root", "mode": "0644", "sha256": sha256}
+    known = "old" if content else own.digest
+    return [file, {"ActiveState": "active", "UnitFileState": "enabled", "digest": known}]
+
+
 def seen(item: Planned, others: dict[str, object] | None = None) -> serving.Seen:
     """Answers of a machine with build and weights, and a head's of its workers."""
     answers = {"out": json.dumps(others or {"apart": [], "files": {}})}
@@ -70,6 +84,7 @@ def seen(item: Planned, others: dict[str, object] | None = None) -> serving.Seen
             {"type": "missing"},
             *head,
             {"rc": 0, "out": "{}"},
+            *linked(item),
             {"type": "link", "target": "0123456789ab"},
             {"type": "missing"},
         ],
@@ -183,3 +198,56 @@ def test_a_link_is_closed_but_for_what_it_reads_of_its_model() -> None:
     assert "ProtectSystem=strict" in text
     # After a boot the directory is not there: a link that only names it as writable cannot start.
     assert "RuntimeDirectory=sparkwright" in text
+
+
+def serving_pair(rank: int, **more: Any) -> Work:
+    """What a member has to do that runs what it should, its link aside."""
+    item = part(rank)
+    service = serving.service_of(item, [item], PLACE, seen(item))
+    sha256 = hashlib.sha256(render_unit(service).encode()).hexdigest()
+    unit = {"ActiveState": "active", "UnitFileState": "static", "digest": service.digest}
+    file = {**linked(item)[0], "sha256": sha256}
+    found = dataclasses.replace(seen(item), unit=unit, file=file, **more)
+    return work([item], PLACE, Look((), (found,), ({"type": "missing"},)))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_another_text_of_the_link_is_a_change_of_all_members(rank: int) -> None:
+    """It has the others' addresses and port: with one of them off it would stop what runs."""
+    assert not cluster_changes(serving_pair(rank))
+    wanted = serving_pair(rank, link=tuple(linked(part(rank), "another port")))
+    assert cluster_changes(wanted)
+    assert wanted.demand >= Demand.START
+    ((item, plan),) = wanted.changes
+    link = f"{item.unit}-pair.service"
+    assert plan.drift[0] == f"/etc/systemd/system/{link}: content differs"
+    assert [c.shell for c in plan.commands][-1] == f"systemctl restart {link}"
+    assert not plan.start
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_link_that_is_only_not_there_is_mended_without_the_others(rank: int) -> None:
+    file, unit = linked(part(rank))
+    gone = {**unit, "ActiveState": "inactive", "UnitFileState": "disabled"}
+    wanted = serving_pair(rank, link=(file, gone))
+    assert not cluster_changes(wanted)
+    assert wanted.demand == serving_pair(rank).demand
+    link = f"{part(rank).unit}-pair.service"
+    assert wanted.drift[:2] == (
+        f"{link}: disabled, not enabled",
+        f"{link}: inactive, not active",
+    )
+    commands = [c.shell for _, plan in wanted.changes for c in plan.commands]
+    assert f"systemctl --quiet enable {link}" in commands
+    assert f"systemctl restart {link}" in commands
+
+
+def test_the_link_is_there_before_a_head_starts() -> None:
+    """Its gate asks the workers; the link of its own counts them from the first second."""
+    item = part(0)
+    found = dataclasses.replace(seen(item), link=({"type": "missing"}, {"ActiveState": "inactive"}))
+    wanted = serve_plan.plan(item, serving.service_of(item, [item], PLACE, found), found)
+    commands = [c.shell for c in wanted.commands]
+    start = next(at for at, c in enumerate(commands) if f"--no-block {item.unit}.service" in c)
+    assert commands.index(f"systemctl restart {item.unit}-pair.service") < start
+    assert wanted.joint
