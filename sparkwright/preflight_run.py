@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import gevent
-from gevent.event import AsyncResult
 from pyinfra import logger
 from pyinfra.api import DeployError, FactBase
 from pyinfra.api.facts import get_fact
 from pyinfra.context import ctx_host
 
 from sparkwright import (
+    per_run,
     preflight,
     preflight_docker,
     preflight_fabric,
@@ -25,6 +25,7 @@ from sparkwright import (
 from sparkwright.errors import Problem, Problems, SparkwrightError
 from sparkwright.facts import ask_quietly, converse
 from sparkwright.paths import PROJECT
+from sparkwright.per_run import Once
 from sparkwright.resources import quote
 from sparkwright.rollout_run import in_order
 from sparkwright.site import lock_of, planned, recipes_of
@@ -33,7 +34,6 @@ from sparkwright.site import lock_of, planned, recipes_of
 # terminal that is not there.
 TMP = "/tmp"  # noqa: S108 - looked at, never written
 NOEXEC = f"import os; print('noexec' * bool(os.statvfs('{TMP}').f_flag & os.ST_NOEXEC))"
-_RESULTS: dict[int, AsyncResult[str]] = {}
 
 
 class Reach(FactBase[list[str]]):
@@ -66,20 +66,22 @@ def check_fleet(state: Any, artifact_problems: Any) -> None:
     Raises DeployError with every problem of every machine.
     """
 
-    result = _RESULTS.get(id(state))
-    if result is None:
-        result = _RESULTS[id(state)] = AsyncResult()
+    def run() -> str:
         in_order(state)
         # pyinfra asks inspect for the place of each operation of each machine, which looks for the
         # deploy file in all modules, in vain: a quarter of its time with 32 (8.3 s, not 10.9).
         inspect.modulesbyfile[str(PROJECT / "deploy.py")] = __name__
         try:
-            result.set(_report(state, artifact_problems))
-        except Exception as error:  # the waiting greenlets must not wait for ever
-            result.set(f"preflight: {type(error).__name__}: {error}")
-    text = result.get()
-    if text:
+            return _report(state, artifact_problems)
+        except Exception as error:  # an exception of another kind would say less
+            return f"preflight: {type(error).__name__}: {error}"
+
+    if text := per_run.of(state, _made).get(run):
         raise DeployError(text)
+
+
+def _made(state: Any) -> Once[str]:
+    return Once()
 
 
 def _report(state: Any, artifact_problems: Any) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import gevent
 from pyinfra import logger
 
 from sparkwright import (
     interrupts,
+    per_run,
     push_child,
     push_give,
     push_state,
@@ -33,16 +34,16 @@ from sparkwright.push_site import WHAT, Site
 from sparkwright.push_state import Seen
 from sparkwright.sources import source_of
 
-_SITES: Final[dict[int, Site]] = {}
-
 
 def site_of(state: Any, host: Any) -> Site | None:
     """The run's machines that share; None when that is switched off, or in a fleet of one."""
     if not host.data.get("spread") or len(state.inventory) < 2:
         return None
-    if id(state.inventory) not in _SITES:
-        _SITES[id(state.inventory)] = Site(_sizes(state))
-    return _SITES[id(state.inventory)]
+    return per_run.of(state, _site)
+
+
+def _site(state: Any) -> Site:
+    return Site(_sizes(state))
 
 
 def _sizes(state: Any) -> dict[str, int]:

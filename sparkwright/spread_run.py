@@ -19,13 +19,10 @@ import gevent
 from pyinfra import logger
 from pyinfra.api import StringCommand
 
-from sparkwright import image_copies, report, spread, spread_wire
+from sparkwright import image_copies, per_run, report, spread, spread_wire
 from sparkwright.resources import Command
 from sparkwright.spread import Item, Share
 
-_SHARES: dict[tuple[int, str], Share] = {}
-# Machines that are being asked at the moment whether they have something, by run.
-_ASKED: dict[int, set[str]] = {}
 # Seconds that a machine which lacks something waits for the others' answers: one that has it must
 # not be missed. Longer than an answer takes, except where every byte is hashed (our choice).
 GATHER_S: Final = 10.0
@@ -34,7 +31,7 @@ GATHER_S: Final = 10.0
 @contextmanager
 def asking(state: Any, host: Any) -> Iterator[None]:
     """One machine is asked, and what it says enters its share."""
-    names = _ASKED.setdefault(id(state.inventory), set())
+    names = per_run.of(state, _asked)
     names.add(host.name)
     try:
         yield
@@ -49,7 +46,7 @@ def gather(state: Any) -> None:
     upstream for what its neighbour has.
     """
     until = time.monotonic() + GATHER_S
-    while _ASKED.get(id(state.inventory)) and time.monotonic() < until:
+    while per_run.of(state, _asked) and time.monotonic() < until:
         time.sleep(0.02)
 
 
@@ -62,9 +59,19 @@ def share_of(state: Any, host: Any, item: Item | None, holds: bool) -> Share | N
     """
     if item is None or not host.data.get("spread") or len(state.inventory) < 2:
         return None
-    share = _SHARES.setdefault((id(state.inventory), item.key), Share(item))
+    share = per_run.of(state, _shares).setdefault(item.key, Share(item))
     share.sees(host.name, holds)
     return share
+
+
+def _asked(state: Any) -> set[str]:
+    """Names of machines that are being asked at the moment whether they have something."""
+    return set()
+
+
+def _shares(state: Any) -> dict[str, Share]:
+    """By the item's key."""
+    return {}
 
 
 def secret() -> bytes:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gevent.event import AsyncResult
 from pyinfra import host as current_host
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, operation
 
-from sparkwright import cli_verify, report, verify_text
+from sparkwright import cli_verify, per_run, report, verify_text
 from sparkwright.operations import Commands, guarded
+from sparkwright.per_run import Once
 from sparkwright.status_ask import Fleet
 from sparkwright.verify_checks import Check
 
 TIMEOUT_S = 900.0  # questions, and 65 GB to hash
-_RESULTS: dict[int, AsyncResult[Sequence[Check]]] = {}
 
 
 @operation()
@@ -42,15 +41,16 @@ def checked(state: Any, deep: bool) -> Sequence[Check]:
 
     Whichever machine comes first asks all at once; the others wait.
     """
-    result = _RESULTS.get(id(state))
-    if result is None:
-        result = _RESULTS[id(state)] = AsyncResult()
-        try:
-            hosts = sorted(state.inventory.get_active_hosts(), key=lambda host: host.name)
-            result.set(cli_verify.run(Fleet.of(state, hosts, TIMEOUT_S), deep))
-        except Exception as error:  # the waiting greenlets must not wait for ever
-            result.set_exception(error)
-    return result.get() or ()
+
+    def run() -> Sequence[Check]:
+        hosts = sorted(state.inventory.get_active_hosts(), key=lambda host: host.name)
+        return cli_verify.run(Fleet.of(state, hosts, TIMEOUT_S), deep)
+
+    return per_run.of(state, _made).get(run)
+
+
+def _made(state: Any) -> Once[Sequence[Check]]:
+    return Once()
 
 
 def tell(state: Any, host: Any, wrong: Sequence[Check]) -> bool:

@@ -12,29 +12,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import gevent
-from gevent.event import AsyncResult
 from pyinfra import logger
 from pyinfra.api import BaseStateCallback
 from pyinfra.connectors.util import remove_any_sudo_askpass_file
 from pyinfra.context import ctx_host
 
-from sparkwright import report, writer
+from sparkwright import per_run, report, writer
 from sparkwright.facts import ask_quietly
+from sparkwright.per_run import Once
 
-_WRITERS: dict[int, Writer] = {}
 Answer = Mapping[str, Any]
 
 
 def writer_of(state: Any) -> Writer:
     """The locks of a run."""
-    if id(state) not in _WRITERS:
-        _WRITERS[id(state)] = Writer(state)
-    return _WRITERS[id(state)]
+    return per_run.of(state, Writer)
 
 
 def lost(state: Any, host: Any) -> str:
     """Why this run may change a machine no more, or nothing; asks it only after a long silence."""
-    found = _WRITERS.get(id(state))
+    found = per_run.known(state, Writer)
     return found.lost(host) if found else ""
 
 
@@ -46,19 +43,12 @@ class Writer(BaseStateCallback):
         self._state = state
         self._renewed: dict[Any, float] = {}  # by the clock on the wall: it goes on in sleep
         self._lost: dict[Any, str] = {}
-        self._taken: AsyncResult[dict[Any, str]] | None = None
+        self._taken = Once[dict[Any, str]]()
         state.add_callback_handler(self)
 
     def take(self, host: Any) -> str:
         """Take all machines' locks, whichever comes first; why a machine has none, or nothing."""
-        if self._taken is None:
-            self._taken = AsyncResult()
-            try:
-                self._taken.set(self._take_all())
-            except Exception as error:  # the waiting greenlets must not wait for ever
-                self._taken.set_exception(error)
-        problems: Any = self._taken.get()
-        return str(problems.get(host, ""))
+        return self._taken.get(self._take_all).get(host, "")
 
     def lost(self, host: Any) -> str:
         """See the function of this name."""

@@ -236,9 +236,6 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     monkeypatch.setattr(push_child, "failed", failed)
     monkeypatch.setattr(push_shared, "watch", later("watch"))
     monkeypatch.setattr(push_shared, "files_of", parts)
-    # Both are kept by the inventory's id, which a later test's inventory may have again.
-    monkeypatch.setattr(push_shared, "_SITES", {})
-    monkeypatch.setattr(spread_run, "_ASKED", {})
     monkeypatch.setattr(push_look, "FIRST_S", 0.0)
     monkeypatch.setattr(spread_run, "run_on", later("run_on"))
     monkeypatch.setattr(spread_run, "secret", functools.partial(bytes, 32))
