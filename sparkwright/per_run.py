@@ -29,7 +29,9 @@ def of(state: Any, make: Callable[[Any], T]) -> T:
 
 
 def known(state: Any, make: Callable[[Any], T]) -> T | None:
-    """The run's value, if anybody has asked for it."""
+    """The run's value, if anybody has asked for it; None as well where no run is on."""
+    if getattr(state, "inventory", None) is None:
+        return None
     value: T | None = _kept(state).get(make)
     return value
 

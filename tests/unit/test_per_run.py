@@ -7,6 +7,7 @@ from typing import Any
 
 import gevent
 import pytest
+from pyinfra.api import State
 
 from sparkwright import per_run
 
@@ -22,6 +23,7 @@ def run(name: str) -> Any:
 def test_a_value_is_its_runs_and_is_made_once() -> None:
     one, two = run("one"), run("two")
     assert per_run.known(one, names) is None
+    assert per_run.known(State, names) is None  # pyinfra.state without a run
     kept = per_run.of(one, names)
     assert kept == ["one"]
     assert per_run.of(one, names) is kept

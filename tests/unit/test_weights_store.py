@@ -219,9 +219,8 @@ def test_the_least_recently_used_goes_first(root: Path, three: list[Path]) -> No
     assert chosen(root) == ["c", "a", "b"]
     assert chosen(root, older_s=850) == ["c", "a"]
     assert chosen(root, pins=["lab/a"]) == ["c", "b"]
-    free = store.look(spec(root))["free"]
-    assert chosen(root, want_free=free - 10**8) == []
-    assert chosen(root, want_free=free + 10**15) == ["c", "a", "b"]
+    assert chosen(root, want_free=1) == []  # others write to this disk as well
+    assert chosen(root, want_free=10**18) == ["c", "a", "b"]
     said = {
         "free": 100,
         "snapshots": [
