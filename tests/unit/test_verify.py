@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jsonschema
@@ -79,6 +81,17 @@ def test_what_could_not_be_asked_is_never_well() -> None:
     assert by_name(silent)["question"].seen == "no answer within 9 s"
     assert code(silent) == 2
     assert code(made(FINE, drift=None, why="lock: no commit")) == 2
+
+
+def test_programs_of_another_version_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an upgrade of the laptop alone: what it needs of the machine's programs is not there"""
+    monkeypatch.setitem(sys.modules, "ask", ModuleType("ask"))
+    unit = {"unit": "llm-tiny.service", "ask": {"system": ""}, "env": {}, "weights": None}
+    told = agent.verify("/nowhere", unit)
+    found = by_name(made(told))["question"]
+    assert found.ok is None
+    assert found.seen.startswith("programs here are of another version (module 'ask' has no att")
+    assert found.seen.endswith("run `sparkwright converge`")
 
 
 def test_builds_are_compared_between_machines() -> None:

@@ -105,7 +105,11 @@ def verify(lib: str, unit: dict[str, Any]) -> Found:
     """All checks of one unit."""
     found: Found = {}
     if unit["ask"]:
-        found |= asked(unit["ask"])
+        try:
+            found |= asked(unit["ask"])
+        except (ImportError, AttributeError) as error:  # this text is newer than what is installed
+            why = f"programs here are of another version ({error}); run `sparkwright converge`"
+            found["question"] = {"seen": "", "unknown": why}
     if unit["env"]:
         found |= environment(unit["unit"], unit["env"])
     if unit["weights"]:
