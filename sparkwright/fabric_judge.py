@@ -1,11 +1,12 @@
-"""What members of a cluster see of each other: whole packets, versions, machine ids. Pure."""
+"""What members of a cluster see of each other, and what they change together only. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sparkwright.fabric import Seen
+from sparkwright.errors import Problems
+from sparkwright.fabric import WHERE, Seen
 
 # An IPv4 header without options and the header of ICMP echo (RFC 791, RFC 792).
 HEADERS: Final = 20 + 8
@@ -82,3 +83,16 @@ def doubles(machines: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str,
             what = f"has the machine-id of {other}, {machine}: its disk was copied"
             hint = "on one of them: sudo rm /etc/machine-id; sudo systemd-machine-id-setup; reboot"
             yield name, what, hint
+
+
+def together(cluster: Mapping[str, Any], gone: Sequence[str], problems: Problems) -> None:
+    """Another network than the one in force: with half of a cluster on it, what runs would stop.
+
+    + gone: members that do not change at the same time
+    """
+    if gone:
+        what = (
+            f"{', '.join(gone)} takes no part in this run, or has another turn (--serial), and the "
+            f"network of cluster {cluster['name']} changes on all of its members together"
+        )
+        problems.add(WHERE, what, "bring it back and run for all of them")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyinfra import host as current_host
 from pyinfra import logger
+from pyinfra import state as current_state
 from pyinfra.api import FunctionCommand, operation
 
 from sparkwright import fabric, fabric_judge, interrupts, report
@@ -20,6 +21,7 @@ from sparkwright.operations import Commands, as_pyinfra, failing, guarded
 from sparkwright.paths import LIB, RUN
 from sparkwright.push_ssh import ssh_words
 from sparkwright.resources import Command, File, quote, write_file
+from sparkwright.rollout_run import absent
 
 PLACE: Final = f"{RUN}/fabric"
 UNIT: Final = "sparkwright-fabric.service"
@@ -46,13 +48,17 @@ def configured(data: Mapping[str, Any]) -> Commands:
     seen = fabric.read(state)
     chosen = fabric.halves(cluster, cluster["rank"], seen, problems)
     fabric.refused(chosen, seen, data["fabric_speed_mbps"], problems)
+    file = File(fabric.FILE, fabric.netplan_text(cluster, chosen), mode="0600")
+    live, kept = fabric.drift(cluster, chosen, seen), file.drift([told])
+    if live and "content differs" in " ".join(kept):
+        members = [member["name"] for member in cluster["members"]]
+        fabric_judge.together(cluster, absent(current_state, current_host, members), problems)
     if len(problems):
         for problem in problems:
             report.record("problem", current_host, str(problem))
         yield failing("\n".join(map(str, problems)))
         return
-    file = File(fabric.FILE, fabric.netplan_text(cluster, chosen), mode="0600")
-    found = [*file.drift([told]), *fabric.drift(cluster, chosen, seen)]
+    found = [*kept, *live]
     if not found:
         current_host.noop(f"{fabric.FILE} is in force")
         return

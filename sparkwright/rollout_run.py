@@ -36,6 +36,18 @@ def in_order(state: Any) -> None:
     state.active_hosts = InOrder(state.active_hosts, state.inventory)
 
 
+def absent(state: Any, host: Any, names: Iterable[str]) -> list[str]:
+    """Those of these machines that do not do what this host does in the same run, side by side."""
+    here = {other.name for other in state.inventory.get_active_hosts()}
+    alone = state.is_executing and _alone()
+    return [name for name in names if name not in here or (alone and name != host.name)]
+
+
+def _alone() -> bool:
+    """With --serial pyinfra runs a machine to its end, in the main greenlet."""
+    return not isinstance(gevent.getcurrent(), gevent.Greenlet)
+
+
 def gate(state: Any) -> Gate:
     """The gate of a run."""
     return per_run.of(state, Gate)
@@ -145,8 +157,7 @@ class Gate(BaseStateCallback):
             logger.error(f"  {word}: {', '.join(those) or '-'}")
 
     def _beside(self, host: Any) -> list[Any]:
-        # With --serial pyinfra runs a machine to its end, here in the main greenlet.
-        if not isinstance(gevent.getcurrent(), gevent.Greenlet):
+        if _alone():
             return [host]
         size = self._state.get_op_meta(self._op).global_arguments["_parallel"] or len(self._hosts)
         at = self._hosts.index(host) // size * size

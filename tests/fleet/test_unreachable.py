@@ -35,10 +35,14 @@ class Site:
     lab: Lab
     place: Path
 
-    def fleet(self, ports: tuple[int, int]) -> Path:
+    def fleet(self, ports: tuple[int, int], **fabric: Any) -> Path:
         """A fleet file with these ports, so that another pair of ports is a change of both."""
-        path = self.place / f"{ports[0]}.yaml"
-        cluster = {**CLUSTER, "serve": [{"recipe": PAIR.recipe, "port": ports[0]}]}
+        path = self.place / f"{ports[0]}{'-'.join(fabric)}.yaml"
+        cluster: dict[str, Any] = {
+            "sparks": CLUSTER["sparks"],
+            "fabric": {"interfaces": ["fab0", "fab1"], **fabric},
+            "serve": [{"recipe": PAIR.recipe, "port": ports[0]}],
+        }
         serve: dict[str, list[object]] = {"spark-3": [{"recipe": ALONE, "port": ports[1]}]}
         self.lab.write_fleet(path, serve, settings=support.settings(), clusters={"pair-a": cluster})
         values: dict[str, Any] = yaml.safe_load(path.read_text())
@@ -83,6 +87,20 @@ def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: S
     # The neighbour got its change.
     assert support.process(site.neighbour, ALONE_UNIT) != alone
     assert support.ask(site.neighbour, NEW[1], "tiny-llama").strip() == "SPARK"
+
+
+def test_another_network_waits_for_the_unreachable_member(site: Site) -> None:
+    """What runs on the pair talks over the network that is there."""
+    head = support.process(site.head, PAIR.unit)
+    site.worker.link_down()
+    other = site.fleet(OLD, networks=["192.168.120.0/24", "192.168.121.0/24"])
+    done = support.sparkwright(other, "converge", "--exclude", "spark-3")
+    site.worker.link_up()
+    site.worker.wait_ready()
+    assert done.returncode == 2, done.stderr
+    assert "the network of cluster pair-a changes on all of its members together" in done.stderr
+    assert support.process(site.head, PAIR.unit) == head
+    assert support.ask(site.head, OLD[0], "tiny-pair") == "SPARK"
 
 
 def test_members_that_come_one_after_the_other_keep_what_they_serve(site: Site) -> None:

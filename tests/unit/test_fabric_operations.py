@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+from types import SimpleNamespace
 from typing import Any
 
+import gevent
 import pytest
 from pyinfra.api import FunctionCommand
 
@@ -46,6 +48,12 @@ class Bench:
         self.problems: list[str] = []
         self.file: dict[str, Any] = {"type": "missing"}
         self.seen: dict[str, Any] = spark()
+        self.here = ["a", "b"]
+        self.state = SimpleNamespace(inventory=self, is_executing=False)
+
+    def get_active_hosts(self) -> list[Any]:
+        """As pyinfra's inventory: machines that are reached and have not failed."""
+        return [SimpleNamespace(name=name) for name in self.here]
 
     def ask(self, host: object, specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         out = {"rc": 0, "out": json.dumps(self.seen), "err": ""}
@@ -59,6 +67,7 @@ class Bench:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench()
     monkeypatch.setattr(fabric_operations, "current_host", made.host)
+    monkeypatch.setattr(fabric_operations, "current_state", made.state)
     monkeypatch.setattr(fabric_operations, "ask", made.ask)
     monkeypatch.setattr(fabric_operations.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(
@@ -107,6 +116,43 @@ def test_what_preflight_would_refuse_changes_nothing(bench: Bench) -> None:
     (only,) = bench.commands(fabric_operations.configured)
     assert shell(only).endswith("exit 1")
     assert bench.problems[0].startswith("fabric: no cable is up at")
+
+
+OTHER = {**cluster(), "mtu": 1500}  # one of the networks' properties, whichever
+WAITS = "fabric: b takes no part in this run, or has another turn (--serial), and the network of"
+
+
+def test_another_network_waits_for_all_members(bench: Bench) -> None:
+    """What runs on the pair would lose its other half."""
+    bench.file, bench.seen = written(TEXT), with_addresses(spark(), 0, *CAGE)
+    assert bench.commands(fabric_operations.configured, cluster=OTHER)
+    assert bench.problems == []
+    bench.here = ["a"]
+    (only,) = bench.commands(fabric_operations.configured, cluster=OTHER)
+    assert shell(only).endswith("exit 1")
+    assert bench.problems[0].startswith(WAITS)
+
+
+def test_with_serial_no_member_is_beside_another(bench: Bench) -> None:
+    """pyinfra runs operations in greenlets, but with --serial in its main one."""
+    bench.file, bench.seen = written(TEXT), with_addresses(spark(), 0, *CAGE)
+    bench.state.is_executing = True
+    greenlet = gevent.spawn(bench.commands, fabric_operations.configured, cluster=OTHER)
+    assert len(greenlet.get(timeout=20)) > 1
+    assert bench.problems == []
+    assert len(bench.commands(fabric_operations.configured, cluster=OTHER)) == 1
+    assert bench.problems[0].startswith(WAITS)
+
+
+def test_what_was_there_before_is_mended_without_the_others(bench: Bench) -> None:
+    """A lost address, an edited file that is not in force, and the first time of all."""
+    bench.here = ["a"]
+    assert len(bench.commands(fabric_operations.configured)) > 1
+    bench.file = written(TEXT)
+    assert len(bench.commands(fabric_operations.configured)) > 1
+    bench.file, bench.seen = written("edited"), with_addresses(spark(), 0, *CAGE)
+    assert len(bench.commands(fabric_operations.configured)) > 1
+    assert bench.problems == []
 
 
 def test_a_machine_in_no_cluster_has_no_fabric(bench: Bench) -> None:
