@@ -47,7 +47,7 @@ def tree(commands: Mapping[str, str], chosen: str) -> argparse.ArgumentParser:
 
 def _complete(action: argparse.Action) -> None:
     """Say where words of an option come from, by what its help calls them."""
-    if action.dest == "limit":
+    if action.dest in ("limit", "exclude"):
         found: Callable[..., list[str]] = machines
     elif action.metavar == "RECIPE":
         found = recipes

@@ -112,25 +112,25 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def words(options: argparse.Namespace) -> list[str]:
     """The shared options as pyinfra's."""
-    limits = [word for name in options.limit for word in ("--limit", name)]
-    return [*limits, *[word for pair in options.data for word in ("--data", pair)]]
+    given = {"--limit": options.limit, "--exclude": options.exclude, "--data": options.data}
+    return [word for option in given for value in given[option] for word in (option, value)]
 
 
 def check_limits(options: argparse.Namespace) -> None:
     """
-    Refuse a --limit that names nothing; pyinfra does nothing then and exits with 0.
+    Refuse a --limit or --exclude that names nothing; pyinfra would exit with 0 all the same.
 
     Raises SparkwrightError.
     """
 
-    if not options.limit:
+    if not (options.limit or options.exclude):
         return
     program = str(Path(sys.executable).with_name("pyinfra"))
     argv = [program, options.inventory, "debug-inventory", "--json"]
     done = subprocess.run(argv, cwd=PROJECT, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     if done.returncode != 0:
         raise SparkwrightError(done.stderr.strip())
-    limits.refuse(options.limit, (), _members(json.loads(done.stdout)))
+    limits.refuse(options.limit, options.exclude, _members(json.loads(done.stdout)))
 
 
 def _members(inventory: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -167,6 +167,13 @@ def parser(prog: str, text: str, epilog: str = "") -> argparse.ArgumentParser:
         default=[],
         metavar="NAME",
         help="a spark or a group; may be given more than once",
+    )
+    options.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="all but this spark or group; may be given more than once",
     )
     options.add_argument("--inventory", default="inventory.py", help="another pyinfra inventory")
     options.add_argument(

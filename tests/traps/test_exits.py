@@ -57,11 +57,11 @@ def test_pyinfra_itself_refuses_an_option_with_which_it_would_do_nothing(
 
 
 @pytest.mark.parametrize("verb", ["check", "converge"])
-@pytest.mark.parametrize("case", LIMITS)
+@pytest.mark.parametrize("case", [*LIMITS, "exclude a typo", "exclude all"])
 def test_our_commands_refuse_a_limit_that_names_nobody(
     fleet: dict[str, str], verb: str, case: str
 ) -> None:
-    words, said = LIMITS[case]
+    words, said = {**LIMITS, **EXCLUDES}[case]
     run = command("sparkwright", verb, *words, env=fleet)
     assert run.returncode == 2
     assert said in run.stderr

@@ -72,6 +72,13 @@ def test_our_own_command_says_it_per_machine(tmp_path: Path) -> None:
     assert f"rollout: failed {ONE}; untouched {TWO}, {THREE}" in done.stdout.splitlines()
 
 
+def test_a_machine_is_left_out_as_the_message_says(tmp_path: Path) -> None:
+    fakes = Fakes.write(tmp_path, {ONE: machine(BAD), TWO: machine(), THREE: machine()})
+    done = fakes.sparkwright("converge", "--exclude", ONE)
+    assert done.returncode == 0, done.stderr
+    assert restarted(fakes) == [TWO, THREE]
+
+
 def test_a_machine_that_answered_wrong_is_proved_before_the_next_is_touched(tmp_path: Path) -> None:
     """The second run finds the failed machine's unit as wanted: only its answer is owed."""
     owed = [["accepted/llm-tiny.json", {"type": "missing"}], *machine(BAD)["answers"][1:]]
