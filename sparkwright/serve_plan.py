@@ -30,8 +30,8 @@ def plan(item: Planned, service: Service, found: Seen) -> ServePlan:
     """
     Compare a recipe's unit with what is wanted, and the link beside a part of several.
 
-    The link's text has the others' addresses and their port. Replaced before the others' is, it
-    would find nobody, and stop a model that runs.
+    The link's text has the others' addresses and their port. Replaced without the others', it
+    would find nobody, and stop a model that runs: on a worker it comes after all that may fail.
     """
     own = _unit(item, service, found)
     if item.member is None:
@@ -40,7 +40,8 @@ def plan(item: Planned, service: Service, found: Seen) -> ServePlan:
     drift = link.drift(found.link)
     commands = link.fix(found.link) if drift else []
     joint = bool(own.drift or link.file.drift(found.link[:1]))
-    return ServePlan((*drift, *own.drift), (*commands, *own.commands), own.start, joint)
+    order = (own.commands, commands) if is_worker(item) else (commands, own.commands)
+    return ServePlan((*drift, *own.drift), (*order[0], *order[1]), own.start, joint)
 
 
 def _unit(item: Planned, service: Service, found: Seen) -> ServePlan:
