@@ -21,6 +21,7 @@ from sparkwright.site import UNIT_DIR, Planned, need
 from sparkwright.units import Service, render_unit
 
 PROGRAM = f"{LIB}/pair_link.py"
+START = "--start"  # an option of it, for a model that is to run
 __all__ = ["PAIR", "identity", "link_unit", "member_unit", "refused", "state_probe"]
 
 
@@ -89,11 +90,17 @@ def link_unit(item: Planned) -> OwnUnit:
     member = need(item.member)
     words = ["/usr/bin/python3", PROGRAM, "serve", *_words(item, member)]
     if member.is_head and item.state == "running":
-        words.append("--start")
+        words.append(START)
     others = ", ".join(name for name in member.names if name != member.names[member.rank])
     about = f"{item.unit} together with {others}"
     text, known = link_text(f"{link_name(item)}.service", about, words)
     return OwnUnit(link_name(item), File(f"{UNIT_DIR}/{link_name(item)}.service", text), known)
+
+
+def link_probes(item: Planned) -> list[Spec]:
+    """Questions about the link of a part; the last one is whether it starts the model."""
+    own = link_unit(item)
+    return [*own.probes(), {"kind": "run", "argv": ["grep", "-qse", START, own.file.path]}]
 
 
 def beside(item: Planned, service: Service) -> tuple[OwnUnit, ...]:

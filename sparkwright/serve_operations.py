@@ -96,8 +96,11 @@ def _units(found: Work) -> list[str]:
 
 
 def _run(found: Work) -> Commands:
-    """Mend the units, one after the other; each start is followed until it serves."""
-    for item, plan in found.changes:
+    """Mend the units, one after the other; each start is followed until it serves.
+
+    What is to stop comes first: a start may want its memory.
+    """
+    for item, plan in sorted(found.changes, key=lambda change: not change[1].stop):
         yield from map(as_pyinfra, plan.commands)
         if plan.start:
             yield FunctionCommand(watch_start, [f"{item.unit}.service", item], {})

@@ -104,7 +104,7 @@ def work(items: Sequence[Planned], place: Place, look: Look) -> Work:
             changes.append((item, plan))
         owes = not answered(item, place, found, kept)
         runs = found.unit.get("ActiveState") == "active" and not serving.is_worker(item)
-        if not plan.start and runs:
+        if not (plan.start or plan.stop) and runs:
             (unasked if owes else well).append(item)
     drift = [f"{name}: no longer in the fleet" for name in gone]
     drift += [what for _, plan in changes for what in plan.drift]
@@ -127,7 +127,7 @@ def _demand(
     starts = {i.unit for i, plan in changes if plan.start or (serving.is_worker(i) and plan.joint)}
     pairs = zip(items, look.units, strict=True)
     active = {item.unit for item, found in pairs if found.unit.get("ActiveState") == "active"}
-    stopped = set(starts)
+    stopped = starts | {i.unit for i, plan in changes if plan.stop}
     if starts:
         free = serving.available_gib(look.units[0].host, place.reserve_gib)
         for unit, others in memory.plan(serving.needs(items), free).conflicts.items():

@@ -28,7 +28,7 @@ class Seen:
     + engine: answers to the engine's own questions
     + pair: what the link of a head says of the other members; empty elsewhere
     + ray: answers to `pair.ray_probes`
-    + fabric: answer to `fabric.probe` of a member; link: to those of its link's unit
+    + fabric: answer to `fabric.probe` of a member; link: to `pair.link_probes`
     """
 
     stamp: State
@@ -59,7 +59,7 @@ def probes(item: Planned, place: Place) -> list[Spec]:
         {"kind": "run", "argv": dropins(unit)},
         {"kind": "path", "path": restart_mark(unit)},
         *([pair.state_probe(item), *pair.ray_probes(item)] if is_head(item) else []),
-        *([fabric.probe({"prefix": place.prefix}), *_link(item)] if item.member else []),
+        *([fabric.probe({"prefix": place.prefix}), *pair.link_probes(item)] if item.member else []),
         *ENGINES[item.recipe.engine].probes(item, place),
     ]
 
@@ -71,13 +71,9 @@ def seen(item: Planned, states: Sequence[State]) -> Seen:
     count = len(pair.ray_probes(item)) if is_head(item) else 0
     ray, rest = tuple(rest[:count]), rest[count:]
     cable = rest.pop(0) if item.member else {}
-    count = len(_link(item)) if item.member else 0
+    count = len(pair.link_probes(item)) if item.member else 0
     link, rest = tuple(rest[:count]), rest[count:]
     return Seen(stamp, host, key, file, unit, found, mark, tuple(rest), others, ray, cable, link)
-
-
-def _link(item: Planned) -> list[Spec]:
-    return pair.link_unit(item).probes()
 
 
 def is_head(item: Planned) -> bool:

@@ -147,6 +147,26 @@ def test_a_recipe_no_longer_listed_is_removed_and_its_weights_stay(site: Site) -
     in_sync(site)
 
 
+def test_what_is_standby_now_is_stopped_and_started_by_hand_it_runs_on(site: Site) -> None:
+    unit, other = "llm-tiny-llama-llamacpp.service", site.fleet.with_name("standby.yaml")
+    entry = {"recipe": SERVE["spark-2"][0], "state": "standby"}
+    site.lab.write_fleet(other, {**SERVE, "spark-2": [entry]}, support.settings())
+    one = support.process(site.one, UNIT)
+    summary = support.converge(other)
+    assert f"{unit}: runs, and is standby now" in [row["what"] for row in summary["changes"]]
+    words = f"systemctl is-active {unit}; systemctl is-enabled {unit}"
+    assert site.two.ssh(words, check=False).stdout.split() == ["inactive", "disabled"]
+    assert support.process(site.one, UNIT) == one
+    site.two.ssh(f"sudo systemctl start {unit}")
+    by_hand = support.process(site.two, unit)
+    support.converge(other)  # asks it, as after every start
+    assert support.converge(other)["changed"] == 0
+    assert support.process(site.two, unit) == by_hand
+    support.converge(site.fleet)
+    assert support.process(site.two, unit) == by_hand
+    in_sync(site)
+
+
 def test_openai_harmony_loads_with_the_rendered_environment(site: Site) -> None:
     site.one.ssh(
         "python3 -m venv /tmp/harmony && /tmp/harmony/bin/pip -q install openai-harmony==0.0.8"

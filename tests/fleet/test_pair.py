@@ -17,6 +17,7 @@ import yaml
 from tests.e2e import support
 from tests.fleet.pair import Pair
 from tests.lab.lab import Lab, start_lab
+from tests.lab.machine import Machine
 
 pytestmark = pytest.mark.lab
 
@@ -47,6 +48,14 @@ def fleet(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary = support.converge(place)
     assert summary["changed"] > 0
     return place
+
+
+def ended(machine: Machine) -> str:
+    """Wait for the unit to be active no more; what it is."""
+    end = time.monotonic() + PATIENCE_S
+    while (state := PAIR.show(machine, "ActiveState")[0]) == "active" and time.monotonic() < end:
+        time.sleep(1)
+    return state
 
 
 def test_the_head_answers_and_its_layers_are_on_the_worker(lab: Lab, fleet: Path) -> None:
@@ -94,10 +103,7 @@ def test_a_worker_without_power_stops_the_head_and_brings_it_back(lab: Lab, flee
     head, worker = lab.machines
     (old,) = PAIR.show(head, "InvocationID")
     worker.kill()
-    end = time.monotonic() + PATIENCE_S
-    while PAIR.show(head, "ActiveState")[0] == "active" and time.monotonic() < end:
-        time.sleep(1)
-    assert PAIR.show(head, "ActiveState")[0] != "active"
+    assert ended(head) != "active"
     worker.boot()
     assert PAIR.until_answers(lab.machines, old) == "SPARK"
     assert PAIR.started(worker) < PAIR.started(head)
@@ -106,13 +112,25 @@ def test_a_worker_without_power_stops_the_head_and_brings_it_back(lab: Lab, flee
 def test_a_stopped_head_leaves_no_half_of_the_model(lab: Lab, fleet: Path) -> None:
     head, worker = lab.machines
     head.ssh(f"sudo systemctl stop {PAIR.unit}")
-    end = time.monotonic() + PATIENCE_S
-    while PAIR.show(worker, "ActiveState")[0] == "active" and time.monotonic() < end:
-        time.sleep(1)
-    assert PAIR.show(worker, "ActiveState")[0] == "inactive"
+    assert ended(worker) == "inactive"
     code, report = support.check(fleet)
     assert code == 1
     assert any(PAIR.unit in line for line in support.drift_of(report))
+    assert support.converge(fleet)["changed"] > 0
+    assert PAIR.answer(head) == "SPARK"
+
+
+def test_a_pair_that_is_standby_now_stops_on_both(lab: Lab, fleet: Path) -> None:
+    head, worker = lab.machines
+    values = yaml.safe_load(fleet.read_text())
+    values["clusters"]["pair-a"]["serve"] = [{"recipe": PAIR.recipe, "state": "standby"}]
+    standby = fleet.with_name("standby.yaml")
+    standby.write_text(yaml.safe_dump(values, sort_keys=False))
+    summary = support.converge(standby)
+    assert f"{PAIR.unit}: runs, and is standby now" in [row["what"] for row in summary["changes"]]
+    assert PAIR.show(head, "ActiveState")[0] == "inactive"
+    assert ended(worker) == "inactive"
+    assert support.converge(standby)["changed"] == 0
     assert support.converge(fleet)["changed"] > 0
     assert PAIR.answer(head) == "SPARK"
 

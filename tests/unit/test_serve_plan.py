@@ -206,6 +206,24 @@ def test_a_stale_standby_unit_that_runs_is_restarted() -> None:
     assert found.drift == (f"{NAME}: runs old, not {DIGEST}",)
 
 
+def test_what_is_standby_now_is_stopped_before_it_is_disabled() -> None:
+    """It came up at boot until now; a run that ends after the first step finds it enabled still."""
+    found = planned({**RUNS, "digest": "old"}, wanted=STANDBY)
+    assert found.stop
+    assert not found.start
+    assert found.drift == (
+        f"{NAME}: runs, and is standby now",
+        f"{NAME}: enabled, not disabled",
+    )
+    stop, disable = f"systemctl --quiet stop {NAME}", f"systemctl --quiet disable {NAME}"
+    assert shells(found) == [stop, disable]
+
+
+def test_a_standby_unit_that_somebody_started_runs_on() -> None:
+    found = planned({**RUNS, "UnitFileState": "disabled"}, wanted=STANDBY)
+    assert found == ServePlan((), (), False)
+
+
 def test_a_drop_in_is_set_aside_and_what_runs_with_it_is_restarted() -> None:
     """The process was started with the drop-in; its digest is the right one all the same."""
     places = [f"/etc/systemd/system/{NAME}.d/o.conf", f"/run/systemd/system/{NAME}.d/p.conf"]

@@ -13,6 +13,7 @@ import pytest
 from sparkwright import serving
 from sparkwright.resources import State
 from sparkwright.rollout import Demand
+from sparkwright.serve_operations import _run
 from sparkwright.serve_turn import Look, Work, cluster_changes, probes, removal, seen, work
 from sparkwright.site import UNIT_DIR, Planned
 from sparkwright.units import render_unit
@@ -88,6 +89,22 @@ def test_a_first_start_that_stops_a_standby_unit_needs_a_turn() -> None:
         units = (answers(off), answers({**RUNS, "ActiveState": state}, FILE))
         wanted = work((running, standby), PLACE, Look((), units, (kept(), kept(standby))))
         assert wanted.demand == demand
+
+
+def test_stopping_what_is_standby_now_needs_a_turn_and_comes_before_a_start() -> None:
+    standby = dataclasses.replace(ITEM, state="standby")
+    wanted = found(look(), (standby,))
+    assert wanted.demand == Demand.SWAP
+    assert (wanted.unasked, wanted.well) == ((), ())
+    ((_, plan),) = wanted.changes
+    assert plan.stop
+    off = {"ActiveState": "inactive", "UnitFileState": ""}
+    first = item("first")
+    both = work(
+        (first, standby), PLACE, Look((), (answers(off), answers(RUNS, FILE)), (kept(),) * 2)
+    )
+    ran = [c for c in map(str, _run(both)) if "systemctl" in c and "daemon" not in c]
+    assert f"systemctl --quiet stop {ITEM.unit}.service" in ran[0]
 
 
 def test_a_standby_unit_that_is_off_owes_no_answer() -> None:

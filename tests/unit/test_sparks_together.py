@@ -59,13 +59,17 @@ def part(rank: int, distributed: str = "rpc") -> Planned:
     )
 
 
-def linked(item: Planned, content: str | None = None) -> list[State]:
-    """The link's file and unit as wanted, or with another content that runs as written."""
+def linked(item: Planned, content: str | None = None, starts: int = 0) -> list[State]:
+    """The link's file and unit as wanted, or with another content that runs as written.
+
+    + starts: 0 when the link there starts the model, else 1, as grep says it
+    """
     own = pair.link_unit(item)
     sha256 = hashlib.sha256((content or own.file.content).encode()).hexdigest()
     file = {"type": "file", "owner": "root", "group": "root", "mode": "0644", "sha256": sha256}
     known = "old" if content else own.digest
-    return [file, {"ActiveState": "active", "UnitFileState": "enabled", "digest": known}]
+    unit = {"ActiveState": "active", "UnitFileState": "enabled", "digest": known}
+    return [file, unit, {"rc": starts}]
 
 
 def seen(item: Planned, others: dict[str, object] | None = None) -> serving.Seen:
@@ -200,9 +204,9 @@ def test_a_link_is_closed_but_for_what_it_reads_of_its_model() -> None:
     assert "RuntimeDirectory=sparkwright" in text
 
 
-def serving_pair(rank: int, **more: Any) -> Work:
+def serving_pair(rank: int, state: str = "running", **more: Any) -> Work:
     """What a member has to do that runs what it should, its link aside."""
-    item = part(rank)
+    item = dataclasses.replace(part(rank), state=state)
     service = serving.service_of(item, [item], PLACE, seen(item))
     sha256 = hashlib.sha256(render_unit(service).encode()).hexdigest()
     unit = {"ActiveState": "active", "UnitFileState": "static", "digest": service.digest}
@@ -227,9 +231,9 @@ def test_another_text_of_the_link_is_a_change_of_all_members(rank: int) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_link_that_is_only_not_there_is_mended_without_the_others(rank: int) -> None:
-    file, unit = linked(part(rank))
+    file, unit, starts = linked(part(rank))
     gone = {**unit, "ActiveState": "inactive", "UnitFileState": "disabled"}
-    wanted = serving_pair(rank, link=(file, gone))
+    wanted = serving_pair(rank, link=(file, gone, starts))
     assert not cluster_changes(wanted)
     assert wanted.demand == serving_pair(rank).demand
     link = f"{part(rank).unit}-pair.service"
@@ -254,3 +258,22 @@ def test_a_heads_link_comes_first_and_a_workers_last(rank: int) -> None:
     assert (link < refuses) == (rank == 0)
     assert rank == 0 or link == len(commands) - 1
     assert wanted.joint
+
+
+def test_a_pair_that_is_standby_now_is_stopped_by_its_head() -> None:
+    """The link that is there starts the model; one for a standby pair does not."""
+    standby = dataclasses.replace(part(0), state="standby")
+    old = pair.link_unit(part(0)).file.content
+    wanted = serving_pair(0, "standby", link=tuple(linked(standby, old)))
+    assert wanted.demand == Demand.SWAP
+    assert cluster_changes(wanted)
+    assert wanted.unasked == ()
+    ((item, plan),) = wanted.changes
+    commands = [c.shell for c in plan.commands]
+    link = commands.index(f"systemctl restart {item.unit}-pair.service")
+    # A run that ends in between finds the old link, and with it the reason.
+    assert link > commands.index(f"systemctl --quiet stop {item.unit}.service")
+    by_hand = serving_pair(0, "standby", link=tuple(linked(standby, starts=1)))
+    assert not any(plan.stop for _, plan in by_hand.changes)
+    worker = serving_pair(1, "standby", link=tuple(linked(part(1), starts=1)))
+    assert worker.changes == ()  # its link stops it when the head is gone
