@@ -19,7 +19,7 @@ from .host import PROJECT, LabError
 from .records import Record, read_pidfile
 
 SPAWN = Path(__file__).with_name("spawn.sh")
-START_TIMEOUT_S = 20  # it listens within about 0.3 s; the rest is for a loaded computer
+START_TIMEOUT_S = 60  # it listens within about 0.3 s; the rest is for a loaded computer
 
 
 class Upstream:
@@ -101,7 +101,7 @@ class Upstream:
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             process = read_pidfile(pidfile)
-            if pidfile.exists() and not (process and process.alive):
+            if process and not process.alive:
                 break
             try:
                 socket.create_connection((self.address, self.port), timeout=1).close()
