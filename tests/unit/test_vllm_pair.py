@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 import pytest
 
-from sparkwright import engine_vllm, pair, serving
+from sparkwright import engine_vllm, pair, serving, unit_plan
 from sparkwright.engines import Launch
 from sparkwright.members import Member
 from sparkwright.recipe_types import Spread
@@ -124,3 +125,30 @@ def test_a_profile_without_ray_is_refused_before_anything_stops() -> None:
     assert engine_vllm.launch(mp, PLACE, found).refused == ()
     nothing = engine_vllm.installed(wanted, PLACE, venv(None))
     assert engine_vllm.launch(wanted, PLACE, nothing).refused == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "restart"),
+    [({}, True), ({"NeedDaemonReload": "yes"}, False)],
+    ids=["in force", "not read by systemd yet"],
+)
+def test_another_text_of_rays_head_restarts_the_model_behind_it(
+    changes: dict[str, str], restart: bool
+) -> None:
+    """The model's own unit is as wanted, and the processes of its ranks are Ray's children."""
+    head = part(0, "ray")
+    wanted = service(head)
+    text = hashlib.sha256(render_unit(wanted).encode()).hexdigest()
+    own = {"type": "file", "owner": "root", "group": "root", "mode": "0644"}
+    nothing, apart = {"type": "missing"}, {"out": '{"apart": [], "files": {}}'}
+    found = serving.Seen(
+        nothing, {}, nothing, {**own, "sha256": text},
+        {"ActiveState": "active", "UnitFileState": "static", "digest": "d"},
+        {"out": ""}, nothing, (), apart,
+        ({**own, "sha256": "edited"}, {"ActiveState": "active", **changes}),
+    )  # fmt: skip
+    plan = unit_plan.compared(head, wanted, found)
+    assert plan.drift[0] == f"/etc/systemd/system/{head.unit}-ray.service: content differs"
+    assert plan.start == restart
+    commands = " ".join(command.shell for command in plan.commands)
+    assert (f"restart --no-block {head.unit}.service" in commands) == restart
