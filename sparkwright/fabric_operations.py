@@ -49,8 +49,8 @@ def configured(data: Mapping[str, Any]) -> Commands:
     chosen = fabric.halves(cluster, cluster["rank"], seen, problems)
     fabric.refused(chosen, seen, data["fabric_speed_mbps"], problems)
     file = File(fabric.FILE, fabric.netplan_text(cluster, chosen), mode="0600")
-    live, kept = fabric.drift(cluster, chosen, seen), file.drift([told])
-    if live and "content differs" in " ".join(kept):
+    live = fabric.drift(cluster, chosen, seen)
+    if live and file.edited(told):
         members = [member["name"] for member in cluster["members"]]
         fabric_judge.together(cluster, absent(current_state, current_host, members), problems)
     if len(problems):
@@ -58,7 +58,7 @@ def configured(data: Mapping[str, Any]) -> Commands:
             report.record("problem", current_host, str(problem))
         yield failing("\n".join(map(str, problems)))
         return
-    found = [*kept, *live]
+    found = [*file.drift([told]), *live]
     if not found:
         current_host.noop(f"{fabric.FILE} is in force")
         return

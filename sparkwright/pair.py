@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkwright import distributed
@@ -101,6 +101,11 @@ def link_probes(item: Planned) -> list[Spec]:
     """Questions about the link of a part; the last one is whether it starts the model."""
     own = link_unit(item)
     return [*own.probes(), {"kind": "run", "argv": ["grep", "-qse", START, own.file.path]}]
+
+
+def starts(states: Sequence[State]) -> bool:
+    """Whether the link that is there starts the model, from the answers to `link_probes`."""
+    return states[-1].get("rc") == 0
 
 
 def beside(item: Planned, service: Service) -> tuple[OwnUnit, ...]:

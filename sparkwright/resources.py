@@ -16,10 +16,8 @@ from typing import Any, Protocol
 
 from sparkwright.paths import LIB
 
-# Begin of the name of a file that is being written beside its place.
-TEMPORARY = ".sparkwright."
-# How long a file may take to come from the laptop; the largest has 20 kB (our choice).
-WRITE_S = 120
+TEMPORARY = ".sparkwright."  # begins the name of a file while it is written beside its place
+WRITE_S = 120  # for a file to come from the laptop; the largest has 20 kB (our choice)
 
 Spec = dict[str, Any]
 State = dict[str, Any]
@@ -106,11 +104,14 @@ class File:
         state = states[0]
         if state.get("type") != "file":
             return [f"{self.path}: {state.get('type', 'unreadable')}, not a file"]
-        wanted = {"owner": self.owner, "group": self.group, "mode": self.mode}
-        found = attributes(state, wanted)
-        if state.get("sha256") != hashlib.sha256(self.content.encode()).hexdigest():
-            found.insert(0, "content differs")
+        found = ["content differs"] if self.edited(state) else []
+        found += attributes(state, {"owner": self.owner, "group": self.group, "mode": self.mode})
         return [f"{self.path}: {', '.join(found)}"] if found else []
+
+    def edited(self, state: State) -> bool:
+        """Is there another content?"""
+        have = hashlib.sha256(self.content.encode()).hexdigest()
+        return state.get("type") == "file" and state.get("sha256") != have
 
     def fix(self, states: Sequence[State]) -> list[Command]:
         return [write_file(self.path, self.content.encode(), self.owner, self.group, self.mode)]

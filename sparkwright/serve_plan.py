@@ -58,5 +58,5 @@ def _retired(item: Planned, found: Seen) -> bool:
     if found.unit.get("ActiveState") not in ("active", "activating"):
         return False
     if item.member:
-        return found.link[2].get("rc") == 0
+        return pair.starts(found.link)
     return found.unit.get("UnitFileState") == "enabled"

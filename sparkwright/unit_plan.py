@@ -44,8 +44,8 @@ def compared(item: Planned, service: Service, found: Seen) -> ServePlan:
     dropins = _dropins(unit, found.dropins, name)
     boot = _boot(item, unit, name)
     run, stale = _running(item, found, service, name)
-    beside = [own for own in pair.beside(item, service) if own.drift(found.ray)]
-    owed = _owed(found, changed, beside, dropins)
+    beside = pair.beside(item, service)
+    owed = _owed(found, file, beside, dropins)
     start = stale or bool(owed)
     drift = [*changed, *[f"{d}: a drop-in changes {name}" for d in dropins], *boot[0], *run]
     drift += [f"{name}: {what}" for what in owed if what]
@@ -53,7 +53,7 @@ def compared(item: Planned, service: Service, found: Seen) -> ServePlan:
     drift += [line for own in beside for line in own.drift(found.ray)]
     commands = [Command(f"install -D -m 0644 /dev/null {mark}")] if owed else []
     commands += [c for d in dropins for c in _set_aside(d)]
-    commands += [c for own in beside for c in own.fix(found.ray)]
+    commands += [c for own in beside if own.drift(found.ray) for c in own.fix(found.ray)]
     commands += [*_verified(name, text), *file.fix([found.file])] if changed else []
     if changed or dropins or unit.get("NeedDaemonReload") == "yes":
         commands.append(Command("systemctl daemon-reload"))
@@ -82,31 +82,27 @@ def _dropins(unit: State, found: State, name: str) -> list[str]:
     return sorted({path for path in paths if f"/{name}.d/" in path})
 
 
-def _owed(
-    found: Seen, changed: Sequence[str], beside: Sequence[OwnUnit], dropins: Sequence[str]
-) -> list[str]:
+def _owed(found: Seen, file: File, beside: Sequence[OwnUnit], dropins: Sequence[str]) -> list[str]:
     """Why a process of the right digest must be restarted all the same, a phrase each.
 
     It may have been started with the drop-in, or with the edited text when systemd has read that:
     both have phrases of their own, and none here. The mark outlives a run that dies between
     mending the text and the restart.
 
-    + beside: units that differ, whose processes are part of the model
+    + file: of the unit; beside: units whose processes are part of the model
     """
     unit = found.unit
     if unit.get("ActiveState") != "active":
         return []
-    texts = [(changed, unit), *[(own.drift(found.ray), found.ray[1]) for own in beside]]
-    edited = any(_edited(drift, state) for drift, state in texts)
+    texts = [(file, found.file, unit)]
+    texts += [(own.file, found.ray[0], found.ray[1]) for own in beside]
+    edited = any(
+        text.edited(told) and state.get("NeedDaemonReload") != "yes" for text, told, state in texts
+    )
     read = set(dropins) & set(unit.get("DropInPaths", "").split())
     owes = found.mark.get("type") == "file"
     words = ["owes a restart since its unit was mended"] if owes else []
     return [*words, *([""] if edited or read else [])]
-
-
-def _edited(drift: Sequence[str], unit: State) -> bool:
-    """Whether systemd has read another text than the wanted one."""
-    return "content differs" in " ".join(drift) and unit.get("NeedDaemonReload") != "yes"
 
 
 def _start(service: Service, name: str, mark: str | None) -> list[Command]:

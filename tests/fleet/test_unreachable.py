@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,20 @@ class Site:
         path.write_text(yaml.safe_dump(values, sort_keys=False))
         return path
 
+    @contextmanager
+    def cut(self) -> Iterator[None]:
+        """The laptop does not reach the worker, and nothing else is wrong with that."""
+        self.worker.link_down()
+        yield
+        time.sleep(SILENT_S)  # a head whose link asked in vain would stop by then
+        self.worker.link_up()
+        self.worker.wait_ready()
+
+    def serves_on(self, head: support.Process) -> None:
+        """The pair serves what it served: the same process, with the old port."""
+        assert support.process(self.head, PAIR.unit) == head
+        assert support.ask(self.head, OLD[0], "tiny-pair") == "SPARK"
+
     @property
     def head(self) -> Machine:
         return self.lab.machines[0]
@@ -74,16 +89,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: Site) -> None:
     head = support.process(site.head, PAIR.unit)
     alone = support.process(site.neighbour, ALONE_UNIT)
-    site.worker.link_down()
-    done = support.sparkwright(site.fleet(NEW), "converge")
-    time.sleep(SILENT_S)  # a head whose link asked at the new port would stop by then
-    site.worker.link_up()
-    site.worker.wait_ready()
+    with site.cut():
+        done = support.sparkwright(site.fleet(NEW), "converge")
     assert done.returncode == 2, done.stderr
     assert "spark-2 takes no part in this run" in done.stderr
-    # The pair serves what it served: the same process, with the old port.
-    assert support.process(site.head, PAIR.unit) == head
-    assert support.ask(site.head, OLD[0], "tiny-pair") == "SPARK"
+    site.serves_on(head)
     # The neighbour got its change.
     assert support.process(site.neighbour, ALONE_UNIT) != alone
     assert support.ask(site.neighbour, NEW[1], "tiny-llama").strip() == "SPARK"
@@ -92,15 +102,12 @@ def test_an_unreachable_member_blocks_its_cluster_and_not_its_neighbours(site: S
 def test_another_network_waits_for_the_unreachable_member(site: Site) -> None:
     """What runs on the pair talks over the network that is there."""
     head = support.process(site.head, PAIR.unit)
-    site.worker.link_down()
     other = site.fleet(OLD, networks=["192.168.120.0/24", "192.168.121.0/24"])
-    done = support.sparkwright(other, "converge", "--limit", "spark-1", "--limit", "spark-2")
-    site.worker.link_up()
-    site.worker.wait_ready()
+    with site.cut():
+        done = support.sparkwright(other, "converge", "--limit", "spark-1", "--limit", "spark-2")
     assert done.returncode == 2, done.stderr
     assert "the network of cluster pair-a changes on all of its members together" in done.stderr
-    assert support.process(site.head, PAIR.unit) == head
-    assert support.ask(site.head, OLD[0], "tiny-pair") == "SPARK"
+    site.serves_on(head)
 
 
 def test_members_that_come_one_after_the_other_keep_what_they_serve(site: Site) -> None:
@@ -110,8 +117,7 @@ def test_members_that_come_one_after_the_other_keep_what_they_serve(site: Site) 
     assert done.returncode == 1, done.stderr
     assert "cluster pair-a: spark-2 has another turn than this machine" in done.stderr
     time.sleep(SILENT_S)
-    assert support.process(site.head, PAIR.unit) == head
-    assert support.ask(site.head, OLD[0], "tiny-pair") == "SPARK"
+    site.serves_on(head)
 
 
 def test_with_the_member_back_one_converge_mends_the_cluster_alone(site: Site) -> None:

@@ -1,8 +1,8 @@
 """`make test-vllm-pair`: two lab machines serve one model with a real vLLM, by mp and over Ray.
 
 For each: converged, asked, converged again with nothing to do, a killed worker after which the pair
-comes back in order, and the next converge accepts it; over Ray the same with its head killed, and
-that the house's network reaches nothing of Ray. The last line is
+comes back in order, and the next converge accepts it; over Ray the same with its head killed and
+its unit edited, and that the house's network reaches nothing of Ray. The last line is
 `RESULT vllm-pair engine=real mp=ok|FAILED ray=ok|FAILED`.
 """
 
@@ -25,7 +25,7 @@ from tests.vllm_pair.site import PAIRS, PairSite, prepare
 VENV = "/opt/sparkwright/vllm/lab-cpu"
 
 
-def first(site: PairSite, pair: Pair) -> bool:
+def first(site: PairSite, pair: Pair, word: str = "first") -> bool:
     """Converge from what is there; whether the head answers and the worker was there before it."""
     begin = time.monotonic()
     summary = support.converge(site.fleet)
@@ -33,7 +33,7 @@ def first(site: PairSite, pair: Pair) -> bool:
     order = pair.started(worker) < pair.started(head)
     answer = pair.answer(head)
     took = time.monotonic() - begin
-    print(f"first: changed={summary['changed']} {took:.0f} s, says {answer}, in order={order}")
+    print(f"{word}: changed={summary['changed']} {took:.0f} s, says {answer}, in order={order}")
     return bool(summary["changed"]) and answer == "SPARK" and order
 
 
@@ -66,6 +66,19 @@ def killed(site: PairSite, pair: Pair, machine: Machine, unit: str) -> bool:
         print(f"killed: {row}")
     print(f"killed: back after {took:.0f} s, says {answer}, in order={order}, kept={same}")
     return answer == "SPARK" and order and same and code == 0
+
+
+def edited(site: PairSite, pair: Pair, unit: str) -> bool:
+    """Another text of one of the head's units, in force; whether a converge starts the model anew.
+
+    The model's own unit and process are as wanted all the time.
+    """
+    head = site.lab.machines[0]
+    old = pair.show(head, "InvocationID")
+    line = "sed -i '/^\\[Service\\]/a Environment=LAB_EDIT=1'"
+    head.ssh(f"sudo {line} /etc/systemd/system/{unit} && sudo systemctl daemon-reload")
+    good = first(site, pair, "edited")
+    return good and pair.show(head, "InvocationID") != old and second(site)
 
 
 def both_in_ray(head: Machine, pair: Pair) -> bool:
@@ -118,8 +131,11 @@ def outcomes(site: PairSite, how: str) -> bool:
     good.append(killed(site, pair, worker, pair.unit))
     if how == "ray":
         say(f"{how}: Ray's head is killed")
-        good.append(killed(site, pair, head, pair.unit.replace(".", "-ray.", 1)))
+        ray = pair.unit.replace(".", "-ray.", 1)
+        good.append(killed(site, pair, head, ray))
         good.append(both_in_ray(head, pair))
+        say(f"{how}: the unit of Ray's head is edited")
+        good.append(edited(site, pair, ray))
     return all(good)
 
 
